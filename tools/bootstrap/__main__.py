@@ -1,0 +1,43 @@
+"""`python3 -m tools.bootstrap`: makes the private Bazel if there is none, prints where it is."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.bootstrap.errors import BootstrapError
+from tools.bootstrap.install import Bootstrap, Layout, default_home
+from tools.bootstrap.progress import Progress
+
+_INTERRUPTED = 130
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m tools.bootstrap", description=__doc__)
+    parser.add_argument(
+        "--home",
+        type=lambda text: Path(text).absolute(),
+        default=default_home(),
+        help="the cache folder (default: %(default)s); a prefix runs only where it was made",
+    )
+    parser.add_argument("--suite", default="testing", help="Debian suite (default: %(default)s)")
+    parser.add_argument("--force", action="store_true", help="make it anew even if there is one")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns 0, or the exit status of the error (see errors.py), 130 if interrupted."""
+    options = parse(arguments)
+    try:
+        prefix = Bootstrap(Layout(options.home), options.suite, Progress()).install(options.force)
+    except BootstrapError as error:
+        print(f"\ntools/bootstrap: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("\ntools/bootstrap: interrupted; what was fetched is kept.", file=sys.stderr)
+        return _INTERRUPTED
+    print(prefix)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
