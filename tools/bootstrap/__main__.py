@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.bootstrap import apt_sources
 from tools.bootstrap.errors import BootstrapError
-from tools.bootstrap.install import Bootstrap, Layout, default_home
+from tools.bootstrap.install import Bootstrap, Layout, default_home, require_debian
 from tools.bootstrap.progress import Progress
 
 _INTERRUPTED = 130
@@ -20,6 +21,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="the cache folder (default: %(default)s); a prefix runs only where it was made",
     )
     parser.add_argument("--suite", default="testing", help="Debian suite (default: %(default)s)")
+    parser.add_argument(
+        "--print-mirror", action="store_true", help="only print the mirror that would be used"
+    )
     parser.add_argument("--force", action="store_true", help="make it anew even if there is one")
     return parser.parse_args(arguments)
 
@@ -28,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns 0, or the exit status of the error (see errors.py), 130 if interrupted."""
     options = parse(arguments)
     try:
+        if options.print_mirror:
+            print(apt_sources.archive_mirrors(apt_sources.read_sources(), require_debian())[0])
+            return 0
         prefix = Bootstrap(Layout(options.home), options.suite, Progress()).install(options.force)
     except BootstrapError as error:
         print(f"\ntools/bootstrap: {error}", file=sys.stderr)
