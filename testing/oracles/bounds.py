@@ -1,0 +1,78 @@
+"""How far a right kernel's output may lie from the exact product: the error model.
+
+A kernel computes v = r + ε and stores y = round(v), r the exact product of what the format holds.
+The rounding of the output is deterministic, so y must lie in [round(r - a), round(r + a)] with
+a ≥ |ε|. With fp32 arithmetic a is thousands of times smaller than an ulp of bf16: almost every
+element of y must equal round(r) bit for bit, and a bias shows as flips to a neighbour.
+
+Roundings of fp32 are counted as u = 2^-24 each (Higham, Accuracy and Stability of Numerical
+Algorithms, section 3.1): n of them in a row change a value by at most n·u/(1 - n·u).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from testing.oracles.arrays import Float64
+from testing.oracles.rounding import FP32, FloatType, ulp
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a right kernel may add to the exact product before its last rounding.
+
+    bound: (M, N) largest |ε| of one element.
+    std: (M, N) standard deviation of ε where errors of elements are independent.
+    systematic: (M, N) part of the bound that may have one sign over a whole tensor, such as the
+        rounding of a scale that all elements share.
+    """
+
+    bound: Float64
+    std: Float64
+    systematic: Float64
+
+    def __add__(self, other: "Noise") -> "Noise":
+        return Noise(
+            self.bound + other.bound,
+            np.hypot(self.std, other.std),
+            self.systematic + other.systematic,
+        )
+
+
+def no_noise(shape: tuple[int, ...]) -> Noise:
+    """The kernel is exact up to its last rounding."""
+    return Noise(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+
+
+def gamma(roundings: int) -> float:
+    """Relative error bound of that many fp32 roundings in a row."""
+    nu = roundings * FP32.unit_roundoff
+    return nu / (1 - nu)
+
+
+def scaled_integer_noise(product: Float64, bias: Float64 | None) -> Noise:
+    """Exact integer sum, then int32→fp32, activation scale, weight scale, bias in fp32.
+
+    Six roundings: one for the conversion, two for forming the activation scale (amax·fp32(1/127)
+    rounds twice), two for the products with the scales, one for the sum with the bias.
+    """
+    size = np.abs(product) + (0.0 if bias is None else np.abs(bias))
+    bound = gamma(6) * size
+    return Noise(bound, bound / np.sqrt(3), gamma(3) * size)
+
+
+def scaled_block_noise(parts: Float64, bias: Float64 | None) -> Noise:
+    """As `scaled_integer_noise` for each K block; the blocks are then added in fp32.
+
+    parts: (B, M, N) what each K block adds. The order of the B additions is free: each partial sum
+    is at most Σ|parts|.
+    """
+    size = np.abs(parts).sum(axis=0) + (0.0 if bias is None else np.abs(bias))
+    bound = gamma(6 + len(parts)) * size
+    return Noise(bound, bound / np.sqrt(3), gamma(3) * np.abs(parts.sum(axis=0)))
+
+
+def rounding_noise(value: Float64, kind: FloatType) -> Noise:
+    """One more rounding to `kind` on the way, as when a partial sum crosses ranks in bf16."""
+    half = ulp(value, kind) / 2
+    return Noise(half, half / np.sqrt(3), np.zeros_like(half))

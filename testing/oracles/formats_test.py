@@ -1,0 +1,96 @@
+"""Each format's generator keeps the promises that the probes rest on."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from testing.oracles.formats import LinearFormat
+from testing.oracles.int8_formats import Int8Block, Int8Channel
+from testing.oracles.matmul import blocked_matmul
+from testing.oracles.probes import natural, one_hot
+from testing.oracles.rounding import BF16, FP16, FloatType
+from testing.oracles.unquantised_formats import Unquantised
+
+INT8 = [Int8Channel(), Int8Block()]
+ALL = [*INT8, Unquantised(), Unquantised("float16")]
+SHAPES = [(5, 160), (7, 336), (3, 1040), (2, 16), (64, 512)]
+
+
+def by_name(fmt: LinearFormat) -> str:
+    return fmt.name
+
+
+@pytest.mark.parametrize("fmt", ALL, ids=by_name)
+@pytest.mark.parametrize(("m", "k"), SHAPES)
+def test_lossless_activations_are_exact(fmt: LinearFormat, m: int, k: int) -> None:
+    x = fmt.lossless(np.random.default_rng(5), m, k)
+    assert x.shape == (m, k)
+    for narrow in (ml_dtypes.bfloat16, np.float16):
+        np.testing.assert_array_equal(x.astype(narrow).astype(np.float64), x)
+    np.testing.assert_array_equal(fmt.encode_activations(x).values, x)
+
+
+@pytest.mark.parametrize("fmt", INT8, ids=by_name)
+def test_lossless_scales_are_powers_of_two_that_differ(fmt: LinearFormat) -> None:
+    x = fmt.lossless(np.random.default_rng(6), 32, 512)
+    steps = np.unique(fmt.encode_activations(x).step)
+    assert steps.tolist() == [2.0**-8, 2.0**-7, 2.0**-6]
+
+
+@pytest.mark.parametrize("fmt", ALL, ids=by_name)
+def test_one_is_a_code_of_every_format(fmt: LinearFormat) -> None:
+    values = fmt.encode_activations(one_hot(160)).values
+    np.testing.assert_allclose(values, np.eye(160), rtol=2.0**-24, atol=0)
+
+
+@pytest.mark.parametrize("fmt", ALL, ids=by_name)
+def test_gain_scales_the_weight(fmt: LinearFormat) -> None:
+    weights = [
+        fmt.decode(fmt.random_weight(np.random.default_rng(7), 130, 200, gain)) for gain in (1, 2)
+    ]
+    np.testing.assert_array_equal(weights[1], 2 * weights[0])
+
+
+def test_block_scales_differ_in_every_tile() -> None:
+    tensors = Int8Block().random_weight(np.random.default_rng(8), 300, 1040, 1.0)
+    assert tensors["weight_scale_inv"].shape == (3, 9)
+    assert len(np.unique(tensors["weight_scale_inv"])) == 27
+
+
+@pytest.mark.parametrize("k", [1024, 4096, 16384])
+def test_unquantised_sums_are_exact_in_any_order(k: int) -> None:
+    fmt, rng = Unquantised(), np.random.default_rng(9)
+    x = fmt.lossless(rng, 4, k)
+    w = fmt.decode(fmt.random_weight(rng, 8, k, 1.0))
+    forwards = np.cumsum((x[:, None] * w[None]).astype(np.float32), axis=2, dtype=np.float32)
+    np.testing.assert_array_equal(forwards[..., -1].astype(np.float64), x @ w.T)
+
+
+@pytest.mark.parametrize("fmt", INT8, ids=by_name)
+@pytest.mark.parametrize("k", [48, 160, 1040])
+@pytest.mark.parametrize("kind", [BF16, FP16], ids=["bf16", "fp16"])
+def test_predicted_activation_noise(fmt: LinearFormat, k: int, kind: FloatType) -> None:
+    x = natural(np.random.default_rng(10), 400, k, kind)
+    noise = np.sqrt(np.mean((fmt.encode_activations(x).values - x) ** 2) / np.mean(x**2))
+    assert noise / fmt.relative_activation_noise(x) == pytest.approx(1, abs=0.02)
+
+
+def test_activation_noise_of_normal_data_is_below_a_hundredth() -> None:
+    x = np.random.default_rng(11).standard_normal((200, 1024))
+    # E max² of 1024 half-normal values, by P(|z| < t) = erf(t/√2): ∫ 2t·(1 - P^1024) dt.
+    t = np.linspace(0, 8, 8001)
+    below = np.array([math.erf(v / math.sqrt(2)) for v in t]) ** 1024
+    rms_max = math.sqrt(float(np.sum(2 * t * (1 - below)) * (t[1] - t[0])))
+    want = rms_max / (127 * math.sqrt(12))
+    assert 0.0075 < want < 0.008
+    assert Int8Channel().relative_activation_noise(x) == pytest.approx(want, rel=0.02)
+
+
+@pytest.mark.parametrize("fmt", INT8, ids=by_name)
+def test_noise_model_has_the_shape_of_the_output(fmt: LinearFormat) -> None:
+    parts = blocked_matmul(np.ones((3, 300)), np.ones((5, 300)))
+    noise = fmt.noise(parts, np.ones(5))
+    assert noise.bound.shape == noise.std.shape == noise.systematic.shape == (3, 5)
+    assert (noise.systematic <= noise.bound).all()

@@ -1,0 +1,126 @@
+"""int8 per channel (W8A8) and int8 128x128 block, as `LinearFormat`s."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testing.oracles import int8
+from testing.oracles.arrays import Float32, Float64, Int8, Tensors
+from testing.oracles.bounds import Noise, scaled_block_noise, scaled_integer_noise
+from testing.oracles.formats import Activations, LinearFormat
+
+
+class Int8Channel(LinearFormat):
+    """`weight` int8 (N, K), `weight_scale` fp32 (N, 1); activations per token."""
+
+    name = "int8_channel"
+    weight_tile = (1, None)
+    activation_group = None
+
+    def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
+        """Uniform codes and scales spread over a factor of four."""
+        return {
+            "weight": _random_codes(rng, n, k),
+            "weight_scale": _random_scales(rng, (n, 1), gain),
+        }
+
+    def decode(self, tensors: Mapping[str, NDArray[Any]]) -> Float64:
+        """Codes times scales, in float64."""
+        return int8.decode_channel(
+            tensors["weight"].astype(np.int8), tensors["weight_scale"].astype(np.float32)
+        )
+
+    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """Codes times powers of two, ±127 in every group."""
+        return _lossless_groups(rng, m, k, k)
+
+    def encode_activations(self, x: Float64) -> Activations:
+        """amax/127, half to even, ±127."""
+        return _activations(x, *int8.encode_tokens(x), x.shape[1])
+
+    def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
+        """Exact integer sums, scales in fp32."""
+        return scaled_integer_noise(parts.sum(axis=0), bias)
+
+    def relative_activation_noise(self, x: Float64) -> float:
+        """RMS(amax/rms)/(127·√12)."""
+        return _predicted_noise(x, x.shape[1])
+
+
+class Int8Block(LinearFormat):
+    """`weight` int8 (N, K), `weight_scale_inv` fp32 (⌈N/128⌉, ⌈K/128⌉); activations 1x128."""
+
+    name = "int8_block"
+    weight_tile = (128, 128)
+    activation_group = 128
+
+    def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
+        """Uniform codes and scales spread over a factor of four."""
+        return {
+            "weight": _random_codes(rng, n, k),
+            "weight_scale_inv": _random_scales(rng, (-(-n // 128), -(-k // 128)), gain),
+        }
+
+    def decode(self, tensors: Mapping[str, NDArray[Any]]) -> Float64:
+        """Codes times scales, in float64."""
+        return int8.decode_block(
+            tensors["weight"].astype(np.int8), tensors["weight_scale_inv"].astype(np.float32)
+        )
+
+    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """Codes times powers of two, ±127 in every group."""
+        return _lossless_groups(rng, m, k, 128)
+
+    def encode_activations(self, x: Float64) -> Activations:
+        """amax/127, half to even, ±127."""
+        return _activations(x, *int8.encode_token_groups(x), 128)
+
+    def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
+        """Exact integer sums, scales in fp32."""
+        return scaled_block_noise(parts, bias)
+
+    def relative_activation_noise(self, x: Float64) -> float:
+        """RMS(amax/rms)/(127·√12)."""
+        return _predicted_noise(x, 128)
+
+
+def _random_codes(rng: np.random.Generator, n: int, k: int) -> Int8:
+    return rng.integers(-127, 128, (n, k), dtype=np.int8)
+
+
+def _random_scales(rng: np.random.Generator, shape: tuple[int, ...], gain: float) -> Float32:
+    """Spread over a factor of four around 2^-12·gain: fp32 values with full significands."""
+    return (gain * 2.0**-12 * 2.0 ** rng.uniform(-1, 1, shape)).astype(np.float32)
+
+
+def _lossless_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Float64:
+    """Codes times a power of two with one ±127 a group: amax/127 is then that power exactly.
+
+    A code has seven bits, so the product is exact in bf16 and in fp16. Groups get different powers:
+    a scale taken from a neighbour doubles or halves what it touches.
+    """
+    groups = -(-k // group)
+    codes = rng.integers(-127, 128, (m, groups * group)).astype(np.float64)
+    for g in range(groups):
+        place = rng.integers(g * group, min(k, (g + 1) * group), m)
+        codes[np.arange(m), place] = 127.0 * rng.choice([-1.0, 1.0], m)
+    exponent = rng.integers(-8, -5, (m, groups))
+    return (codes * np.repeat(np.ldexp(1.0, exponent), group, axis=1))[:, :k]
+
+
+def _activations(x: Float64, codes: Int8, scale: Float32, group: int) -> Activations:
+    step = int8.spread_blocks(scale, x.shape, (1, group))
+    return Activations(codes.astype(np.float64) * step, step, int8.near_ties(x, step))
+
+
+def _predicted_noise(x: Float64, group: int) -> float:
+    """Rounding to a grid of step s leaves an error uniform in ±s/2: RMS s/√12, s = amax/127.
+
+    Over all groups that is RMS(amax/rms)/(127·√12). The element that sets amax
+    is exact, hence the factor √(1 - 1/group).
+    """
+    step = int8.spread_blocks(int8.encode_block(x, (1, group))[1], x.shape, (1, group))
+    inexact = 1 - 1 / min(group, x.shape[1])
+    return float(np.sqrt(np.mean(step**2) / 12 * inexact / np.mean(x**2)))
