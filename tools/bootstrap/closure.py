@@ -5,23 +5,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from tools.bootstrap import pypi
 from tools.bootstrap.errors import BAZELISK_HINT, MirrorError, SuiteMovedError
 
 BAZEL_PACKAGE = "bazel-bootstrap"
 BAZEL_MAJOR = 7
-WANTED = (BAZEL_PACKAGE, "openjdk-21-jre-headless", "patchelf", "ca-certificates")
+WANTED = (BAZEL_PACKAGE, "openjdk-21-jre-headless", "patchelf", *pypi.PACKAGES)
 
 # Told to apt as already installed, so that it leaves them and all that only they need out of the
 # closure. Bazel's packages depend on them for compiling C++ and Java and for Debian's own builds;
 # a machine that compiles brings its compiler, and nothing here runs Java but Bazel itself.
 ASSUMED_INSTALLED = (
     "build-essential",
+    "ca-certificates",
+    "ca-certificates-java",
     "debconf",
     "default-jdk-headless",
     "default-jre-headless",
     "dpkg",
     "java-common",
-    "ca-certificates-java",
     "libjs-jquery",
     "libsystemd0",
     "node-core-js",

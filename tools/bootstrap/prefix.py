@@ -2,13 +2,15 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
-from tools.bootstrap import elf, jars, trust
+from tools.bootstrap import elf, jars, pypi, trust
 from tools.bootstrap.errors import BrokenBuildError
 
 RC_NAME = "plumbline.bazelrc"
 _SHARE = Path("usr/share/bazel")
+_PYPI = Path("pypi")
 _CLASS_PATH_FILE = _SHARE / "bazel_classpath_debian_depends.txt"
 _TREES = ("usr/share/bazel", "usr/libexec/*/bazel", "usr/lib/*/bazel", "usr/lib/*/jni")
 _JRE_GLOB = "usr/lib/jvm/java-[0-9][0-9]-*"
@@ -63,11 +65,13 @@ class PrefixBuilder:
         for pattern in _TREES:
             for path in sorted(self.unpacked.glob(pattern)):
                 self._take(path.relative_to(self.unpacked))
+        rules_python = self.staged / _SHARE / _REPOSITORIES["rules_python"]
+        tools = pypi.write_repositories(self.unpacked, rules_python, self.staged / _PYPI)
         self._take_jre()
         self._take_jars()
         self._take_libraries_and_patch()
         self._write_stubs()
-        (self.staged / RC_NAME).write_text(bazelrc(self.final, self.jre), encoding="utf-8")
+        (self.staged / RC_NAME).write_text(bazelrc(self.final, self.jre, tools), encoding="utf-8")
 
     def _take(self, name: str | Path) -> None:
         target = self.staged / name
@@ -82,8 +86,8 @@ class PrefixBuilder:
             self._take(self.jre / part)
         jre = self.staged / self.jre
         inline_absolute_links(jre, self.unpacked)
-        mozilla = self.unpacked / "usr/share/ca-certificates"
-        trust.write_trust_store(jre / "lib/security/cacerts", mozilla)
+        fallback = pypi.certificates(self.staged / _PYPI)
+        trust.write_trust_store(jre / "lib/security/cacerts", fallback)
 
     def _take_jars(self) -> None:
         listing = self.staged / _CLASS_PATH_FILE
@@ -144,7 +148,7 @@ def inline_absolute_links(tree: Path, root: Path) -> None:
             shutil.copyfile(source, link)
 
 
-def bazelrc(final: Path, jre: Path) -> str:
+def bazelrc(final: Path, jre: Path, python_tools: Iterable[str]) -> str:
     """The rc file that makes Bazel live in `final`: startup options, packed rules, stubs."""
     lines = [
         f"startup --install_base={final / _SHARE}",
@@ -154,5 +158,6 @@ def bazelrc(final: Path, jre: Path) -> str:
     ]
     folders = {name: _SHARE / folder for name, folder in _REPOSITORIES.items()}
     folders |= {name: Path("stubs") / name for name in _STUBS}
+    folders |= {name: _PYPI / name for name in python_tools}
     lines += [f"common --override_repository={name}={final / folder}" for name, folder in folders.items()]
     return "\n".join(lines) + "\n"

@@ -57,19 +57,18 @@ def keystore(ders: Iterable[bytes]) -> bytes:
     return body + hashlib.sha1(salted, usedforsecurity=False).digest()
 
 
-def write_trust_store(target: Path, packaged: Path) -> int:
-    """Writes `target` from the machine's certificates, or from those in `packaged` if it has none.
+def write_trust_store(target: Path, fallback: Path) -> int:
+    """Writes `target` from the machine's certificates, or from `fallback` if it has none.
 
     Args:
         target: the file to write; replaced whole.
-        packaged: a folder of `*.crt` files, as Debian's ca-certificates unpacks them.
+        fallback: a file of certificates in PEM.
 
     Returns:
         How many certificates are trusted.
     """
-    bundle = find_bundle()
-    files = [bundle] if bundle else sorted(packaged.rglob("*.crt"))
-    ders = certificates("\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files))
+    bundle = find_bundle() or fallback
+    ders = certificates(bundle.read_text(encoding="utf-8", errors="replace"))
     target.unlink(missing_ok=True)
     target.write_bytes(keystore(ders))
     return len(ders)
