@@ -1,0 +1,146 @@
+"""Compares two revisions: which tests the change between them can affect, and what it says."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tools.plumb import inputs, pools, unowned
+from tools.plumb.digest import Digests
+from tools.plumb.files import changed_paths
+from tools.plumb.graph import Target, canonical
+from tools.plumb.revision import Revision
+from tools.plumb.why import Chain, Tracer
+
+# How an affected test came to be one.
+INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
+# Bazel never answers such a test from its cache.
+_ALWAYS_TAG = "external"
+_MANUAL_TAG = "manual"
+
+
+@dataclass(frozen=True)
+class Affected:
+    """An affected test. cause: one of the four kinds; because: what changed, in words."""
+
+    label: str
+    placement: pools.Placement
+    cause: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a change affects.
+
+    everything: reasons why every test is affected; empty if the graph decided.
+    total: number of tests in the head. removed: tests that only the base had.
+    """
+
+    tests: list[Affected]
+    total: int
+    everything: list[str]
+    unowned: list[unowned.Decision]
+    removed: list[str] = field(default_factory=list)
+    tracer: Tracer | None = None
+
+
+def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool) -> Comparison:
+    """The tests of `head` that differ from `base`.
+
+    no_base: why there is no base, when it is None: then every test is affected.
+    manual: counts tests tagged manual too, which `bazel test //...` leaves out.
+    """
+    tests = [t for t in head.graph.tests() if manual or _MANUAL_TAG not in t.tags]
+    if base is None:
+        return Comparison(_all(tests, no_base), len(tests), [no_base], [])
+    tracer = Tracer(_digests(base, head), _digests(head, base))
+    changed = changed_paths(base.files, head.files)
+    decisions = unowned.decide(changed, base, head, unowned.policy_of(head.files))
+    everything = _steering_changes(base, head, tracer) + [
+        f"{d.path} changed: {d.reason}" for d in decisions if d.affects == unowned.EVERYTHING
+    ]
+    removed = sorted({t.label for t in base.graph.tests()} - head.graph.targets.keys())
+    if everything:
+        found = _all(tests, everything[0])
+    else:
+        found = [one for test in tests if (one := _affected(test, tracer)) is not None]
+    return Comparison(found, len(tests), everything, decisions, removed, tracer)
+
+
+def _affected(test: Target, tracer: Tracer) -> Affected | None:
+    place = pools.placement(test)
+    if not tracer.base.knows(test.label):
+        return Affected(test.label, place, NEW, "new test")
+    if tracer.changed(test.label):
+        chain = tracer.chain(test.label)
+        return Affected(test.label, place, INPUT, describe(chain))
+    if _ALWAYS_TAG in test.tags:
+        return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
+    return None
+
+
+def nearest(label: str, known: Iterable[str]) -> list[str]:
+    """Labels of `known` whose spelling is close to `label`, best first."""
+    return difflib.get_close_matches(label, list(known), n=3, cutoff=0.5)
+
+
+def describe(chain: Chain) -> str:
+    """The start of a chain in a few words, such as 'layers/linear.py' or '//x:y: deps'."""
+    start = chain.labels[0]
+    if chain.file is not None:
+        return chain.file
+    names = ", ".join(change.name for change in chain.changes[:3])
+    return f"{start}: {names}" if names else start
+
+
+def _all(tests: Iterable[Target], reason: str) -> list[Affected]:
+    short = reason.splitlines()[0]
+    return [Affected(t.label, pools.placement(t), EVERYTHING, short) for t in tests]
+
+
+def _steering_changes(base: Revision, head: Revision, tracer: Tracer) -> list[str]:
+    """Reasons for which every target may differ, whatever its own digest says."""
+    old, new = base.steering, head.steering
+    paths = old.identities.keys() | new.identities.keys()
+    reasons = [
+        f"{path} changed: it steers Bazel itself"
+        for path in sorted(paths)
+        if old.identities.get(path) != new.identities.get(path)
+    ]
+    if old.locks != new.locks:
+        reasons.append(f"pip_parse reads other locks: {old.locks} before, {new.locks} now")
+    for label in sorted(_implied(base) | _implied(head)):
+        if tracer.changed(label):
+            reasons.append(f"{label} changed: toolchains and platforms reach every target")
+    return reasons
+
+
+def _implied(revision: Revision) -> set[str]:
+    """Targets that can reach any other with no edge in the graph."""
+    targets = revision.graph.targets
+    implied = {label for label in revision.steering.labels if label in targets}
+    for target in targets.values():
+        if target.rule_class in ("toolchain", "platform"):
+            implied.add(target.label)
+            toolchain = target.attributes.get("toolchain")
+            if isinstance(toolchain, str):
+                implied.add(canonical(toolchain))
+    return implied
+
+
+def _digests(revision: Revision, other: Revision) -> Digests:
+    return Digests(
+        revision.graph, revision.files, revision.steering, _package_settings(revision, other)
+    )
+
+
+def _package_settings(revision: Revision, other: Revision) -> dict[str, str]:
+    """package() settings of the packages whose BUILD file differs from the other revision's."""
+    settings = {}
+    for path, entry in revision.files.entries.items():
+        if inputs.is_build_file(path) and other.files.entries.get(path) != entry:
+            text = revision.files.text(path) or ""
+            settings[path.rpartition("/")[0]] = inputs.package_settings(text)
+    return settings

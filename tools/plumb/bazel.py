@@ -1,0 +1,140 @@
+"""Finds the revision's own Bazel entry and runs it with an output base of our own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.plumb import graph
+from tools.plumb.cache import Notify
+from tools.plumb.errors import ExitCode, PlumbError
+
+ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
+_IDLE_SECONDS = 900
+# Set by `bazel run` or by a test's runner for this process, wrong for a Bazel below it.
+_RUN_VARIABLES = (
+    "BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "RUNFILES_DIR", "JAVA_RUNFILES",
+    "PYTHON_RUNFILES", "RUNFILES_MANIFEST_FILE", "RUNFILES_MANIFEST_ONLY", "PYTHONPATH",
+    "PYTHONSAFEPATH", "BAZELISK_SKIP_WRAPPER",
+)
+_QUERY = (
+    "query", "//...:*", "--output=streamed_jsonproto", "--order_output=no", "--nokeep_going",
+    "--noproto:locations", "--noproto:flatten_selects", "--proto:default_values",
+    "--proto:rule_inputs_and_outputs", "--consistent_labels", "--color=no", "--curses=no",
+)
+
+
+class GraphError(PlumbError):
+    """Bazel could not load a revision's packages. bazel_code: what Bazel returned."""
+
+    def __init__(self, message: str, bazel_code: int) -> None:
+        super().__init__(message, ExitCode.GRAPH_FAILED)
+        self.bazel_code = bazel_code
+
+
+@dataclass(frozen=True)
+class Bazel:
+    """How to run Bazel. output_base: None leaves Bazel's choice, and so the user's server."""
+
+    entry: Path
+    output_base: Path | None = None
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line for `arguments`."""
+        startup = []
+        if self.output_base is not None:
+            startup = [f"--output_base={self.output_base}", f"--max_idle_secs={_IDLE_SECONDS}"]
+        return [str(self.entry), *startup, *arguments]
+
+    def graph(self, workspace: Path, notify: Notify) -> graph.Graph:
+        """The target graph of `workspace`, main repository only.
+
+        Raises GraphError with Bazel's own words if a package does not load.
+        """
+        command = self.command(*_QUERY)
+        notify("reading the target graph with Bazel")
+        with tempfile.TemporaryFile() as errors:
+            process = _start(command, workspace, errors.fileno())
+            try:
+                assert process.stdout is not None
+                parsed = graph.parse(process.stdout)
+                code = process.wait()
+            except ValueError as error:
+                process.kill()
+                process.wait()
+                raise GraphError(f"cannot read Bazel's target graph: {error}", 0) from error
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
+            if code != 0:
+                errors.seek(0)
+                raise GraphError(_explain(command, code, errors.read()), code)
+        return graph.Graph(parsed.targets, self._release(workspace))
+
+    def _release(self, workspace: Path) -> str:
+        result = subprocess.run(
+            self.command("info", "release"), cwd=workspace, env=environment(),
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        )
+        return result.stdout.decode(errors="replace").strip()
+
+
+def find_entry(revision_tree: Path, workspace: Path) -> Path:
+    """The Bazel to run for a revision checked out in `revision_tree`.
+
+    In order: $PLUMBLINE_BAZEL, the revision's own tools/bazel, that of the user's workspace,
+    bazel or bazelisk on PATH. Raises PlumbError if there is none.
+    """
+    named = os.environ.get(ENTRY_VARIABLE)
+    if named:
+        if shutil.which(named) is None:
+            raise PlumbError(
+                f"{ENTRY_VARIABLE} is '{named}', which is not a program; "
+                "unset it or name a Bazel.",
+                ExitCode.ENVIRONMENT,
+            )
+        return Path(shutil.which(named) or named).absolute()
+    for folder in (revision_tree, workspace):
+        entry = folder / "tools" / "bazel"
+        if os.access(entry, os.X_OK) and entry.is_file():
+            return entry
+    for name in ("bazel", "bazelisk"):
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise PlumbError(
+        "there is no Bazel: the workspace has no tools/bazel, and neither bazel nor bazelisk "
+        "is on PATH. Install bazelisk.",
+        ExitCode.ENVIRONMENT,
+    )
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without what `bazel run` set for it."""
+    return {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
+
+
+def _start(command: Sequence[str], workspace: Path, errors: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command, cwd=workspace, env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=errors,
+        )
+    except OSError as error:
+        raise PlumbError(
+            f"cannot run {command[0]}: {error.strerror}.", ExitCode.ENVIRONMENT
+        ) from error
+
+
+def _explain(command: Sequence[str], code: int, errors: bytes) -> str:
+    text = errors.decode(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("ERROR", "FATAL", "Error"))] or lines
+    shown = "\n".join(f"  {line}" for line in telling[-12:])
+    return f"`{Path(command[0]).name} query //...:*` failed with exit code {code}:\n{shown}"

@@ -1,0 +1,28 @@
+"""The one error type that the command line shows as a sentence, and its exit codes.
+
+The codes are Bazel's own where Bazel has one for the case.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What `plumb` returns to the shell."""
+
+    OK = 0
+    BUILD_FAILED = 1
+    USAGE = 2
+    TESTS_FAILED = 3
+    GRAPH_FAILED = 7
+    INTERRUPTED = 8
+    ENVIRONMENT = 36
+
+
+class PlumbError(Exception):
+    """A mistake or a missing thing that the user can act on; shown without a traceback."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.USAGE) -> None:
+        super().__init__(message)
+        self.code = code

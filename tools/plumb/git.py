@@ -1,0 +1,217 @@
+"""Reads a git repository through plumbing commands that change nothing of the user's.
+
+The working tree is read by writing it as a tree object into a private object folder, with
+a private copy of the index: tracked files as they are on disk, and untracked ones that no
+ignore rule names. So every revision, the working tree too, is a tree id.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.plumb.cache import scratch_folder
+from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.files import Entry, FileTable
+
+# A checkout of ours must not run the user's hooks, file monitor or sparse rules.
+_OPTIONS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.sparseCheckout=false",
+    "core.splitIndex=false",
+    "submodule.recurse=false",
+    "advice.addEmbeddedRepo=false",
+    "core.quotePath=false",
+    "core.safecrlf=false",
+    "gc.auto=0",
+)
+# Set by git for hooks: they would point our commands at the user's index.
+_LOCAL_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree object of the workspace, and where its objects are found."""
+
+    id: str
+    name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The git repository around a Bazel workspace.
+
+    top: folder of the repository's working tree; prefix: the workspace below it ("" or "a/b/").
+    """
+
+    top: Path
+    prefix: str
+
+    @classmethod
+    def find(cls, workspace: Path) -> Repository:
+        """The repository that holds `workspace`. Raises PlumbError if there is none."""
+        if shutil.which("git") is None:
+            raise PlumbError("git is not on PATH; install it.", ExitCode.ENVIRONMENT)
+        result = _git(workspace, "rev-parse", "--show-toplevel", "--show-prefix")
+        if result.returncode != 0:
+            raise PlumbError(
+                f"{workspace} is not in a git working tree ({_last_line(result.stderr)}). "
+                "Run plumb inside a clone of the repository."
+            )
+        lines = result.stdout.decode(errors="surrogateescape").split("\n")
+        return cls(Path(lines[0]), lines[1])
+
+    def tree_of(self, revision: str) -> Tree:
+        """The workspace's tree at `revision`. Raises PlumbError if git does not know it."""
+        commit = self._run("rev-parse", "--verify", "--quiet", "--end-of-options",
+                           f"{revision}^{{tree}}", check=False)
+        if commit.returncode != 0:
+            raise PlumbError(self._unknown_revision(revision))
+        return self._below_prefix(Tree(commit.stdout.decode().strip(), revision))
+
+    @contextmanager
+    def working_tree(self, scratch: Path) -> Iterator[Tree]:
+        """The workspace's files as they are now, as a tree whose objects live in `scratch`."""
+        with scratch_folder(scratch) as folder:
+            objects = folder / "objects"
+            objects.mkdir()
+            environment = {
+                "GIT_INDEX_FILE": str(folder / "index"),
+                "GIT_OBJECT_DIRECTORY": str(objects),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": self._quoted(self._git_path("objects")),
+            }
+            self._copy_index(folder / "index", environment)
+            added = self._run("add", "--all", "--", ".", check=False, environment=environment)
+            if added.returncode != 0:
+                raise PlumbError(
+                    f"git cannot read the working tree: {_last_line(added.stderr)}",
+                    ExitCode.ENVIRONMENT,
+                )
+            written = self._run("write-tree", environment=environment)
+            tree = Tree(written.stdout.decode().strip(), "the working tree", environment)
+            yield self._below_prefix(tree)
+
+    def files(self, tree: Tree) -> FileTable:
+        """Every file of `tree` with its mode and content id."""
+        listing = self._run("ls-tree", "-r", "-z", "--full-tree", tree.id,
+                            environment=tree.environment)
+        entries = {}
+        for line in listing.stdout.decode(errors="surrogateescape").split("\0"):
+            if line:
+                head, path = line.split("\t", 1)
+                mode, _, object_id = head.split(" ")
+                entries[path] = Entry(mode, object_id)
+        return FileTable(entries, lambda entry: self.blob(tree, entry.object_id))
+
+    def blob(self, tree: Tree, object_id: str) -> bytes:
+        """Content of a blob."""
+        return self._run("cat-file", "blob", object_id, environment=tree.environment).stdout
+
+    def check_out(self, tree: Tree, folder: Path, index: Path) -> None:
+        """Makes `folder` hold exactly `tree`, touching only files that differ from before.
+
+        index: a private index file that remembers what `folder` holds.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        index.with_name(index.name + ".lock").unlink(missing_ok=True)
+        environment = {**tree.environment, "GIT_INDEX_FILE": str(index),
+                       "GIT_WORK_TREE": str(folder), "GIT_DIR": str(self._git_dir())}
+        result = _git(folder, "read-tree", "--reset", "-u", tree.id, environment=environment)
+        if result.returncode != 0:
+            raise PlumbError(
+                f"cannot check out {tree.name} into {folder}: {_last_line(result.stderr)}",
+                ExitCode.ENVIRONMENT,
+            )
+
+    def _below_prefix(self, tree: Tree) -> Tree:
+        if not self.prefix:
+            return tree
+        path = f"{tree.id}:{self.prefix.rstrip('/')}"
+        result = self._run("rev-parse", "--verify", "--quiet", path, check=False,
+                           environment=tree.environment)
+        if result.returncode == 0:
+            return Tree(result.stdout.decode().strip(), tree.name, tree.environment)
+        # The workspace did not exist yet: an empty tree, which has no WORKSPACE file.
+        empty = self._run("hash-object", "-t", "tree", "--stdin", environment=tree.environment)
+        return Tree(empty.stdout.decode().strip(), tree.name, tree.environment)
+
+    def _copy_index(self, target: Path, environment: Mapping[str, str]) -> None:
+        index = self._git_path("index")
+        if index.is_file():
+            shutil.copyfile(index, target)
+            shutil.copystat(index, target)
+            # A split index names a file beside itself, which the copy lacks.
+            if self._run("ls-files", "--error-unmatch", "--", ":/", check=False,
+                         environment=environment).returncode in (0, 1):
+                return
+            target.unlink()
+        self._run("read-tree", "HEAD", check=False, environment=environment)
+
+    def _unknown_revision(self, revision: str) -> str:
+        shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+        if shallow:
+            return (
+                f"'{revision}' is not in this shallow clone. "
+                "Fetch its history with `git fetch --unshallow` "
+                "(or `git fetch --deepen=100`), then run plumb again."
+            )
+        return (
+            f"'{revision}' is not a commit, tag, branch or tree of {self.top}. "
+            "`git log --oneline -5` shows the latest commits; "
+            "`git fetch` brings branches of the remote."
+        )
+
+    def _git_path(self, name: str) -> Path:
+        return self._absolute(self._run("rev-parse", "--git-path", name).stdout)
+
+    def _git_dir(self) -> Path:
+        return self._absolute(self._run("rev-parse", "--absolute-git-dir").stdout)
+
+    def _absolute(self, printed: bytes) -> Path:
+        workspace = self.top / self.prefix
+        return (workspace / os.fsdecode(printed.removesuffix(b"\n"))).resolve()
+
+    @staticmethod
+    def _quoted(path: Path) -> str:
+        text = str(path)
+        if ":" not in text and not text.startswith('"'):
+            return text
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    def _run(self, *arguments: str, check: bool = True,
+             environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+        result = _git(self.top / self.prefix, *arguments, environment=environment)
+        if check and result.returncode != 0:
+            raise PlumbError(
+                f"`git {' '.join(arguments[:2])}` failed: {_last_line(result.stderr)}",
+                ExitCode.ENVIRONMENT,
+            )
+        return result
+
+
+def _git(folder: Path, *arguments: str,
+         environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    options = [part for option in _OPTIONS for part in ("-c", option)]
+    variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
+    variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    variables |= environment or {}
+    try:
+        return subprocess.run(
+            ["git", *options, *arguments], cwd=folder, env=variables, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False,
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise PlumbError(f"there is no folder {folder}.") from error
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "git said nothing"

@@ -1,0 +1,187 @@
+"""Files that steer Bazel itself, outside any target: a change in one can change every result.
+
+These are WORKSPACE and its like, the .bazelrc files, and what these load or name by label.
+The locks that pip_parse reads are kept apart, since they are followed wheel by wheel.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import posixpath
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tools.plumb.files import FileTable
+from tools.plumb.graph import canonical, source_path
+
+WORKSPACE_FILES = ("WORKSPACE.bazel", "WORKSPACE", "MODULE.bazel")
+_STEERING_FILES = (
+    *WORKSPACE_FILES,
+    "WORKSPACE.bzlmod",
+    "MODULE.bazel.lock",
+    "REPO.bazel",
+    ".bazelversion",
+    ".bazeliskrc",
+    ".bazelignore",
+    "tools/bazel",
+)
+_BUILD_FILES = ("BUILD", "BUILD.bazel")
+_LOADED_SUFFIXES = (".bzl", ".scl")
+_PIP_RULES = ("pip_parse", "pip_repository", "pip_install")
+_RC_IMPORT = re.compile(r"^\s*(?:try-)?import\s+(?:%workspace%/)?(\S+)", re.MULTILINE)
+_RC_LABEL = re.compile(r"(?:--|=|,|\s)(//[\w./+-]*:?[\w./+-]*)")
+
+
+@dataclass
+class SteeringInputs:
+    """identities: path to identity of each file (or folder) that steers Bazel.
+
+    locks: name of a pip hub, such as 'pip', to the path of its lock.
+    labels: targets that .bazelrc names, such as platforms and flags.
+    """
+
+    identities: dict[str, str] = field(default_factory=dict)
+    locks: dict[str, str] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+
+
+def is_workspace(files: FileTable) -> bool:
+    """True if the tree is the root of a Bazel workspace."""
+    return any(files.is_file(name) for name in WORKSPACE_FILES)
+
+
+def is_build_file(path: str) -> bool:
+    """True for a file that declares a package."""
+    return posixpath.basename(path) in _BUILD_FILES
+
+
+def is_loaded_file(path: str) -> bool:
+    """True for a file that BUILD files load: what it changes shows in the graph."""
+    return path.endswith(_LOADED_SUFFIXES)
+
+
+def read(files: FileTable) -> SteeringInputs:
+    """The steering inputs of a tree."""
+    found = SteeringInputs()
+    named: set[str] = set()
+    todo = [path for path in _STEERING_FILES if files.is_file(path)]
+    while todo:
+        path = todo.pop()
+        if path in found.identities:
+            continue
+        found.identities[path] = files.identity(path)
+        if is_loaded_file(path) or path.startswith(("WORKSPACE", "MODULE")):
+            text = files.text(path) or ""
+            found.locks |= _pip_locks(text, path)
+            for other in _named_paths(text, path, files):
+                named.add(other)
+                if is_loaded_file(other):
+                    todo.append(other)
+    for path in named - set(found.locks.values()) - found.identities.keys():
+        found.identities[path] = files.identity(path)
+    _read_rc(files, ".bazelrc", found)
+    return found
+
+
+def package_settings(build_file: str) -> str:
+    """The arguments of package() that no rule's attributes show, in a form to compare.
+
+    A file that Python's grammar cannot read is compared as a whole.
+    """
+    if "package(" not in build_file:
+        return ""
+    try:
+        module = ast.parse(build_file)
+    except (SyntaxError, ValueError):
+        return build_file
+    shown = ("default_visibility", "default_testonly", "default_deprecation")
+    return "\n".join(
+        ast.dump(keyword)
+        for call in _calls(module, ("package",))
+        for keyword in call.keywords
+        if keyword.arg not in shown
+    )
+
+
+def _read_rc(files: FileTable, path: str, found: SteeringInputs) -> None:
+    if path in found.identities or not files.is_file(path):
+        return
+    found.identities[path] = files.identity(path)
+    text = files.text(path) or ""
+    found.labels |= {canonical(label) for label in _RC_LABEL.findall(text)}
+    for imported in _RC_IMPORT.findall(text):
+        _read_rc(files, imported, found)
+
+
+def _pip_locks(text: str, path: str) -> dict[str, str]:
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    locks = {}
+    for call in _calls(module, _PIP_RULES):
+        values = {
+            k.arg: k.value.value
+            for k in call.keywords
+            if isinstance(k.value, ast.Constant) and isinstance(k.value.value, str)
+        }
+        lock = _label_path(values.get("requirements_lock", ""), path)
+        if lock and values.get("name"):
+            locks[values["name"]] = lock
+    return locks
+
+
+def _calls(module: ast.Module, names: tuple[str, ...]) -> Iterator[ast.Call]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else ""
+            if isinstance(function, ast.Name):
+                name = function.id
+            if name in names:
+                yield node
+
+
+def _named_paths(text: str, path: str, files: FileTable) -> set[str]:
+    """Files that `text` names by label, and folders that a local_repository takes by path."""
+    labelled = {_label_path(literal, path) for literal in _literals(text)}
+    found = {named for named in labelled if named and files.is_file(named)}
+    folders = {posixpath.normpath(folder) for folder in _path_arguments(text)}
+    return found | {folder for folder in folders - {"."} if files.is_folder(folder)}
+
+
+def _path_arguments(text: str) -> Iterator[str]:
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError):
+        yield from _literals(text)
+        return
+    for node in ast.walk(module):
+        if isinstance(node, ast.keyword) and node.arg == "path":
+            value = node.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value
+
+
+def _literals(text: str) -> Iterator[str]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.STRING:
+                value = ast.literal_eval(token.string)
+                if isinstance(value, str):
+                    yield value
+    except (tokenize.TokenError, SyntaxError, ValueError, IndentationError):
+        yield from re.findall(r"[\"']([^\"'\n]+)[\"']", text)
+
+
+def _label_path(literal: str, path: str) -> str | None:
+    """Path of the file that a label in the file `path` names, if it is of the main repository."""
+    if literal.startswith(":"):
+        return posixpath.join(posixpath.dirname(path), literal[1:])
+    label = re.sub(r"^@+[\w.~+-]*(?=//)", "", literal) if literal.startswith("@") else literal
+    if not label.startswith("//"):
+        return None
+    return source_path(canonical(label))

@@ -1,0 +1,185 @@
+"""Writes a comparison for people (tables) and for programs (JSON)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tools.plumb import affected
+from tools.plumb.affected import Affected, Comparison
+from tools.plumb.git import Tree
+
+# Raised when a field of the JSON changes its meaning or goes away.
+SCHEMA = 1
+_LONGEST_VALUE = 400
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A comparison with the two revisions that it is about.
+
+    of: trees compared; why: what --why found; run: what --run did.
+    """
+
+    base: Tree
+    head: Tree
+    comparison: Comparison
+    why: Mapping[str, Any] | None = None
+    run: Mapping[str, Any] | None = None
+
+
+def by_pool(tests: list[Affected]) -> dict[str, list[Affected]]:
+    """The tests grouped by pool, cpu first, sorted by label."""
+    pools = sorted({t.placement.pool for t in tests}, key=lambda pool: (pool != "cpu", pool))
+    return {
+        pool: sorted((t for t in tests if t.placement.pool == pool), key=lambda t: t.label)
+        for pool in pools
+    }
+
+
+def totals(tests: list[Affected]) -> dict[str, int]:
+    """Number of tests, sum of seconds, of GPU-seconds, and tests that state no seconds."""
+    return {
+        "tests": len(tests),
+        "seconds": sum(t.placement.seconds or 0 for t in tests),
+        "gpu_seconds": sum((t.placement.seconds or 0) * t.placement.gpus for t in tests),
+        "without_seconds": sum(t.placement.seconds is None for t in tests),
+    }
+
+
+def as_json(answer: Answer) -> str:
+    """The answer as one JSON object; README.md documents the fields."""
+    comparison = answer.comparison
+    pools = by_pool(comparison.tests)
+    content = {
+        "schema": SCHEMA,
+        "base": {"revision": answer.base.name, "tree": answer.base.id},
+        "head": {"revision": answer.head.name, "tree": answer.head.id},
+        "everything": comparison.everything,
+        "tests": [_test_fields(test) for tests in pools.values() for test in tests],
+        "totals": {
+            "all_tests": comparison.total,
+            "affected": totals(comparison.tests),
+            "pools": {pool: totals(tests) for pool, tests in pools.items()},
+        },
+        "unowned": [
+            {"path": d.path, "affects": d.affects, "reason": d.reason} for d in comparison.unowned
+        ],
+        "removed": comparison.removed,
+        "why": answer.why,
+        "run": answer.run,
+    }
+    return json.dumps(content, indent=2, default=str)
+
+
+def print_text(console: Console, answer: Answer) -> None:
+    """The answer as tables."""
+    comparison = answer.comparison
+    _print_remarks(console, comparison)
+    if not comparison.tests:
+        console.print(
+            f"Nothing affected: none of {comparison.total} tests differs between "
+            f"{escape(answer.base.name)} and {escape(answer.head.name)}."
+        )
+        return
+    for pool, tests in by_pool(comparison.tests).items():
+        console.print(_table(pool, tests))
+    sums = totals(comparison.tests)
+    unknown = sums["without_seconds"]
+    console.print(
+        f"{sums['tests']} of {comparison.total} tests affected, {sums['seconds']} s, "
+        f"{sums['gpu_seconds']} GPU-s" + (f" ({unknown} tests state no seconds)" if unknown else "")
+    )
+
+
+def print_why(console: Console, why: Mapping[str, Any]) -> None:
+    """The chain from what changed to the target asked for."""
+    target = escape(why["target"])
+    if not why["affected"]:
+        console.print(f"{target} is not affected: {escape(why['text'])}")
+        return
+    console.print(f"{target} is affected: {escape(why['text'])}")
+    steps = [why["file"], *why["chain"]] if why["file"] else why["chain"]
+    for depth, step in enumerate(steps):
+        console.print(f"{'  ' * depth}{'-> ' if depth else ''}{escape(step)}", soft_wrap=True)
+    for change in why["changes"]:
+        console.print(f"  {escape(change['name'])}:", soft_wrap=True)
+        console.print(f"    [red]- {_shown(change['old'])}[/red]", soft_wrap=True)
+        console.print(f"    [green]+ {_shown(change['new'])}[/green]", soft_wrap=True)
+
+
+def print_outcome(
+    console: Console, ran: Mapping[str, tuple[int, int]], left: Mapping[str, list[str]]
+) -> None:
+    """What --run ran, and what it leaves to which pool."""
+    for pool, (count, code) in ran.items():
+        result = "all passed" if code == 0 else f"Bazel ended with exit code {code}"
+        console.print(f"{pool}: ran {count} tests, {result}")
+    for pool, labels in left.items():
+        console.print(f"left to pool {pool}, which this machine is not: {len(labels)} tests")
+        for label in labels:
+            console.print(f"  {escape(label)}", soft_wrap=True)
+
+
+def _print_remarks(console: Console, comparison: Comparison) -> None:
+    for reason in comparison.everything[:5]:
+        console.print(f"[yellow]Every test is affected:[/yellow] {escape(reason)}")
+    if len(comparison.everything) > 5:
+        console.print(f"  ... and {len(comparison.everything) - 5} more reasons")
+    for decision in comparison.unowned:
+        if decision.affects != affected.EVERYTHING:
+            console.print(
+                f"[dim]{escape(decision.path)} affects nothing: {escape(decision.reason)}[/dim]"
+            )
+    if comparison.removed:
+        console.print(f"[dim]Tests that are gone: {escape(', '.join(comparison.removed))}[/dim]")
+
+
+def _table(pool: str, tests: list[Affected]) -> Table:
+    sums = totals(tests)
+    table = Table(
+        title=f"{pool}: {sums['tests']} tests, {sums['seconds']} s"
+        + (f", {sums['gpu_seconds']} GPU-s" if sums["gpu_seconds"] else ""),
+        title_justify="left",
+    )
+    table.add_column("test", overflow="fold")
+    table.add_column("seconds", justify="right")
+    if pool != "cpu":
+        table.add_column("GPUs", justify="right")
+    # One reason for all of them stands above the table.
+    reasons = any(test.cause != affected.EVERYTHING for test in tests)
+    if reasons:
+        table.add_column("because", overflow="fold")
+    for test in tests:
+        place = test.placement
+        seconds = "?" if place.seconds is None else str(place.seconds)
+        gpus = [] if pool == "cpu" else [str(place.gpus)]
+        because = [escape(test.because)] if reasons else []
+        table.add_row(escape(test.label), seconds, *gpus, *because)
+    return table
+
+
+def _test_fields(test: Affected) -> dict[str, Any]:
+    place = test.placement
+    return {
+        "label": test.label,
+        "pool": place.pool,
+        "gpus": place.gpus,
+        "seconds": place.seconds,
+        "cadence": place.cadence,
+        "cause": test.cause,
+        "because": test.because,
+    }
+
+
+def _shown(value: Any) -> str:
+    text = "(none)" if value is None else json.dumps(value)
+    if len(text) > _LONGEST_VALUE:
+        text = f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
+    return escape(text)

@@ -1,0 +1,147 @@
+"""Loads a revision: its files, what steers Bazel, and its target graph, from the cache if known.
+
+A graph depends on the names of all files, and on the content of those that Bazel loads. So an
+edit of a source file alone needs no Bazel at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.plumb import bazel, cache, graph, inputs
+from tools.plumb.errors import PlumbError
+from tools.plumb.files import SUBMODULE, SYMLINK, FileTable
+from tools.plumb.git import Repository, Tree
+
+# Part of every cached graph's name: raise it when what is kept of a graph changes.
+GRAPH_FORMAT = 1
+_KEPT_GRAPHS = 64
+_KEPT_TREES = 4
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One side of the comparison."""
+
+    tree: Tree
+    files: FileTable
+    steering: inputs.SteeringInputs
+    graph: graph.Graph
+    key: str
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Loads revisions of one workspace, one after the other.
+
+    workspace: the user's folder, only read. folder: this workspace's cache folder.
+    """
+
+    repository: Repository
+    workspace: Path
+    folder: Path
+    notify: cache.Notify
+
+    def load(self, tree: Tree, *, fresh: bool = False) -> Revision:
+        """The revision of `tree`; with fresh, its graph is read anew.
+
+        Raises bazel.GraphError if Bazel cannot load it.
+        """
+        files = self.repository.files(tree)
+        steering = inputs.read(files)
+        key = graph_key(files, steering)
+        found = None if fresh else self._cached(key)
+        if found is None:
+            self.notify(f"{tree.name} needs Bazel once: its graph is not in the cache")
+            with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
+                found = (None if fresh else self._cached(key)) or self._query(tree)
+                cache.write_atomically(self._graph_path(key), graph.dump(found))
+                cache.keep_newest(self.folder / "graphs", _KEPT_GRAPHS)
+        return Revision(tree, files, steering, found, key)
+
+    def export(self, tree: Tree) -> Path:
+        """A folder of the cache that holds exactly `tree`, for tests to run in."""
+        trees = cache.make_folder(cache.cache_root() / "trees")
+        target = trees / tree.id
+        with cache.locked(cache.cache_root() / "trees.lock", self.notify, "exports a tree"):
+            if not target.is_dir():
+                with cache.scratch_folder(trees) as scratch:
+                    self.repository.check_out(tree, scratch / "tree", scratch / "index")
+                    (scratch / "tree").rename(target)
+            os.utime(target)
+            cache.keep_newest(trees, _KEPT_TREES)
+        return target
+
+    def _query(self, tree: Tree) -> graph.Graph:
+        checkout = self.folder / "tree"
+        self._check_out(tree, checkout)
+        entry = bazel.find_entry(checkout, self.workspace)
+        output_base = self.folder / "output_base"
+        return bazel.Bazel(entry, output_base).graph(checkout, self.notify)
+
+    def _check_out(self, tree: Tree, checkout: Path) -> None:
+        # The mark outlives an interruption, after which the folder cannot be trusted.
+        index, mark = self.folder / "index", self.folder / "unfinished"
+        if mark.exists():
+            shutil.rmtree(checkout, ignore_errors=True)
+            index.unlink(missing_ok=True)
+        mark.touch()
+        self.repository.check_out(tree, checkout, index)
+        mark.unlink()
+
+    def _cached(self, key: str) -> graph.Graph | None:
+        path = self._graph_path(key)
+        try:
+            found = graph.load(path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return found
+
+    def _graph_path(self, key: str) -> Path:
+        return self.folder / "graphs" / f"{key}.json.gz"
+
+
+def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:
+    """Digest of everything that a revision's target graph depends on."""
+    digest = hashlib.sha256(f"{GRAPH_FORMAT}\0".encode())
+    for path, entry in sorted(files.entries.items()):
+        loaded = inputs.is_build_file(path) or inputs.is_loaded_file(path)
+        content = entry.object_id if loaded or entry.mode in (SYMLINK, SUBMODULE) else ""
+        digest.update(f"{path}\0{content}\0".encode(errors="surrogateescape"))
+    for path, identity in sorted(steering.identities.items()):
+        digest.update(f"{path}\0{identity}\0".encode(errors="surrogateescape"))
+    for hub, path in sorted(steering.locks.items()):
+        digest.update(f"{hub}\0{path}\0{files.identity(path)}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def load_both(loader: Loader, base: Tree, head: Tree) -> tuple[Revision | None, Revision, str]:
+    """The base's and the head's revision, and why there is no base, if there is none.
+
+    Raises PlumbError if the head is no Bazel workspace or Bazel cannot load it.
+    """
+    older, why = _load_base(loader, base)
+    newer = loader.load(head)
+    if not inputs.is_workspace(newer.files):
+        raise PlumbError(f"{head.name} has no WORKSPACE or MODULE.bazel at its root.")
+    if older is not None and older.graph.release != newer.graph.release:
+        # One was cached under another Bazel, whose own rules differ.
+        older = loader.load(base, fresh=True)
+        newer = loader.load(head, fresh=True)
+    return older, newer, why
+
+
+def _load_base(loader: Loader, base: Tree) -> tuple[Revision | None, str]:
+    if not inputs.is_workspace(loader.repository.files(base)):
+        return None, f"{base.name} has no WORKSPACE or MODULE.bazel, so there is nothing to compare"
+    try:
+        return loader.load(base), ""
+    except bazel.GraphError as error:
+        return None, f"the target graph of {base.name} does not load: {error}"

@@ -1,0 +1,133 @@
+"""Decides what a changed file means that the target graph does not account for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.plumb.errors import PlumbError
+from tools.plumb.files import SYMLINK, FileTable
+from tools.plumb.graph import SOURCE, source_path
+from tools.plumb.inputs import is_build_file, is_loaded_file
+from tools.plumb.revision import Revision
+
+POLICY_PATH = "tools/plumb/policy.toml"
+NOTHING, EVERYTHING = "nothing", "everything"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of the policy file: what a file that `pattern` names affects, and why."""
+
+    pattern: str
+    affects: str
+    reason: str
+    even_if_owned: bool = False
+
+    def matches(self, path: str) -> bool:
+        """True if the pattern names `path`."""
+        return _compiled(self.pattern).fullmatch(path) is not None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for one changed file. affects: 'nothing' or 'everything'."""
+
+    path: str
+    affects: str
+    reason: str
+
+
+_UNKNOWN = "no target lists it and no rule of the policy names it, so it may matter to any test"
+
+
+def policy_of(files: FileTable) -> tuple[Rule, ...]:
+    """The policy in `files`, or the one beside this module.
+
+    Raises PlumbError naming the entry that cannot be understood.
+    """
+    text = files.text(POLICY_PATH)
+    if text is None:
+        text = Path(__file__).with_name("policy.toml").read_text()
+    return parse_policy(text)
+
+
+def parse_policy(text: str) -> tuple[Rule, ...]:
+    """The rules in `text`. Raises PlumbError naming the entry that cannot be understood."""
+    try:
+        entries = tomllib.loads(text).get("rule", [])
+        rules = tuple(Rule(**entry) for entry in entries)
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        raise PlumbError(
+            f"{POLICY_PATH} cannot be read: {error}. "
+            "An entry is [[rule]] with pattern, affects, reason and perhaps even_if_owned."
+        ) from error
+    for rule in rules:
+        if rule.affects not in (NOTHING, EVERYTHING):
+            raise PlumbError(
+                f"{POLICY_PATH}: rule '{rule.pattern}' says affects = '{rule.affects}'; "
+                f"write '{NOTHING}' or '{EVERYTHING}'."
+            )
+    return rules
+
+
+def decide(
+    changed: list[str], base: Revision, head: Revision, policy: tuple[Rule, ...]
+) -> list[Decision]:
+    """A decision for each changed path that the two target graphs leave open."""
+    owned = _Owned(base, head)
+    decisions = []
+    for path in changed:
+        rule = next((rule for rule in policy if rule.matches(path)), None)
+        if owned.has(path) and not (rule and rule.even_if_owned):
+            continue
+        if rule is None:
+            decisions.append(Decision(path, EVERYTHING, _UNKNOWN))
+        else:
+            decisions.append(Decision(path, rule.affects, rule.reason))
+    return decisions
+
+
+class _Owned:
+    """The paths whose change shows in the graphs or in what steers Bazel."""
+
+    def __init__(self, *revisions: Revision) -> None:
+        self._paths: set[str] = set()
+        self._folders: set[str] = set()
+        for revision in revisions:
+            steering = revision.steering
+            self._paths |= steering.identities.keys() | set(steering.locks.values())
+            self._folders |= {p for p in steering.identities if revision.files.is_folder(p)}
+            for label, target in revision.graph.targets.items():
+                if target.kind == SOURCE:
+                    self._add(source_path(label) or "", revision.files)
+
+    def has(self, path: str) -> bool:
+        if path in self._paths or is_build_file(path) or is_loaded_file(path):
+            return True
+        parts = path.split("/")
+        return any("/".join(parts[:n]) in self._folders for n in range(1, len(parts)))
+
+    def _add(self, path: str, files: FileTable) -> None:
+        self._paths.add(path)
+        parts = path.split("/")
+        for n in range(1, len(parts)):
+            entry = files.entries.get("/".join(parts[:n]))
+            if entry is not None and entry.mode == SYMLINK:
+                self._paths.add("/".join(parts[:n]))
+        found = files.resolve(path)
+        if found is not None:
+            self._paths.add(found)
+            if files.is_folder(found):
+                self._folders |= {path, found}
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = []
+    for piece in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
+        parts.append(
+            {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece, re.escape(piece))
+        )
+    return re.compile("".join(parts), re.DOTALL)
