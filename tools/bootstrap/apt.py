@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.bootstrap.closure import Package, dpkg_status, parse_print_uris
 from tools.bootstrap.errors import (
+    BAZELISK_HINT,
     DamagedPackageError,
     MirrorError,
     NoKeyringError,
@@ -72,6 +73,11 @@ def explain(output: str, mirror: str) -> Exception:
             f"The index of {mirror} is out of date, or this machine's clock is wrong:\n  {reason}\n"
             "Set the clock; if the mirror is frozen on purpose, say so to apt "
             "(Acquire::Check-Valid-Until \"false\"; in /etc/apt/apt.conf.d/)."
+        )
+    if "unmet dependencies" in output or "held broken packages" in output:
+        return MirrorError(
+            f"The suite's packages do not fit together at the moment:\n{output.strip()[-1500:]}\n"
+            f"Debian mends that in a day or two. {BAZELISK_HINT}"
         )
     return MirrorError(
         f"{mirror} cannot be used:\n  {reason}\n"

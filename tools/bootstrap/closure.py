@@ -61,7 +61,7 @@ class Package:
 def dpkg_status(assumed: Iterable[str] = ASSUMED_INSTALLED) -> str:
     """A dpkg status file in which exactly `assumed` are installed, at a version that suits all."""
     return "".join(
-        f"Package: {name}\nStatus: install ok installed\nArchitecture: all\nMulti-Arch: foreign\n"
+        f"Package: {name}\nStatus: install ok installed\nArchitecture: all\nMulti-Arch: allowed\n"
         "Maintainer: nobody <nobody@localhost>\nVersion: 999:0\nDescription: assumed\n\n"
         for name in assumed
     )
