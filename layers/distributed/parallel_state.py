@@ -1,0 +1,287 @@
+"""Which rank this process is, and the groups in which it shares a model's layers.
+
+Ranks are laid out as tensor-parallel neighbours first: with tensor parallel size T, ranks
+`iT … iT+T-1` share stage i of the pipeline. Expert groups lie inside a tensor group: with expert
+parallel size E, experts are spread over ranks T/E apart, and the T/E ranks between them split
+each expert. The layout is that of Megatron-LM and SGLang.
+
+Without a launcher the world is this one process, and no group is created.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+DEFAULT_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What `init_distributed_environment` settled on."""
+
+    world_size: int
+    rank: int
+    local_rank: int
+    backend: str
+
+
+@dataclass(frozen=True)
+class ParallelGroup:
+    """The ranks that share one kind of work with this process, itself among them."""
+
+    kind: str
+    ranks: tuple[int, ...]
+    rank: int
+    process_group: dist.ProcessGroup | None  # None where the group is this process alone
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks the group has."""
+        return len(self.ranks)
+
+
+@dataclass
+class _State:
+    environment: Environment | None = None
+    sizes: tuple[int, int, int] | None = None
+    tensor: ParallelGroup | None = None
+    expert: ParallelGroup | None = None
+    pipeline: ParallelGroup | None = None
+
+
+_state = _State()
+
+
+def init_distributed_environment(
+    world_size: int | None = None,
+    rank: int | None = None,
+    init_method: str | None = None,
+    backend: str | None = None,
+    local_rank: int | None = None,
+    timeout: timedelta = DEFAULT_TIMEOUT,
+) -> None:
+    """Joins the world of processes; a second call with the same meaning does nothing.
+
+    Args:
+        world_size, rank, local_rank: None takes the launcher's WORLD_SIZE, RANK and LOCAL_RANK;
+            without a launcher, a world of one.
+        init_method: where the processes meet, `tcp://HOST:PORT` or `file://PATH`. None takes the
+            launcher's MASTER_ADDR and MASTER_PORT; a world of one takes a free port.
+        backend: "gloo", "nccl" or torch's "cpu:gloo,cuda:nccl". None is the last of these where
+            each process of this host has a GPU, else "gloo".
+        timeout: how long a collective waits for the other ranks.
+
+    Raises:
+        RuntimeError: initialised before with other values.
+        ValueError: rank outside the world, or several processes and no meeting point.
+    """
+    world_size = _from_launcher(world_size, "WORLD_SIZE", 1)
+    rank = _from_launcher(rank, "RANK", 0)
+    local_rank = _from_launcher(local_rank, "LOCAL_RANK", rank)
+    if world_size < 1 or not 0 <= rank < world_size:
+        raise ValueError(
+            f"rank {rank} does not exist in a world of {world_size}: ranks run from 0 to "
+            f"world_size - 1. Check RANK and WORLD_SIZE, or the arguments."
+        )
+    backend = backend or _default_backend(world_size)
+    wanted = Environment(world_size, rank, local_rank, backend)
+    if dist.is_initialized():
+        _check_same_environment(wanted)
+        return
+    if "nccl" in backend:
+        torch.cuda.set_device(local_rank)
+    _join(wanted, init_method, timeout)
+    _state.environment = wanted
+
+
+def _from_launcher(value: int | None, variable: str, default: int) -> int:
+    if value is not None:
+        return value
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdigit():
+        raise ValueError(f"environment variable {variable} is {text!r}, wanted a number")
+    return int(text)
+
+
+def _default_backend(world_size: int) -> str:
+    on_this_host = _from_launcher(None, "LOCAL_WORLD_SIZE", world_size)
+    gpus = torch.cuda.device_count() if dist.is_nccl_available() else 0
+    return "cpu:gloo,cuda:nccl" if gpus >= on_this_host else "gloo"
+
+
+def _check_same_environment(wanted: Environment) -> None:
+    seen = _state.environment or Environment(  # torch.distributed was initialised elsewhere
+        dist.get_world_size(), dist.get_rank(), wanted.local_rank, wanted.backend
+    )
+    if seen == wanted:
+        _state.environment = seen
+        return
+    raise RuntimeError(
+        f"the distributed environment is already initialised as {seen}, and {wanted} was asked "
+        f"for. Call destroy_distributed_environment() first, or pass the same values."
+    )
+
+
+def _join(wanted: Environment, init_method: str | None, timeout: timedelta) -> None:
+    common = {"rank": wanted.rank, "world_size": wanted.world_size, "timeout": timeout}
+    if init_method is None and wanted.world_size == 1:
+        # Port 0 lets the system choose: looking for a free port first would be a race.
+        store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, timeout=timeout)
+        dist.init_process_group(wanted.backend, store=store, **common)
+        return
+    if init_method is None and "MASTER_ADDR" not in os.environ:
+        raise ValueError(
+            f"a world of {wanted.world_size} processes needs a meeting point: pass "
+            f"init_method='tcp://HOST:PORT', or start with torchrun, which sets MASTER_ADDR "
+            f"and MASTER_PORT."
+        )
+    dist.init_process_group(wanted.backend, init_method=init_method or "env://", **common)
+
+
+def initialize_model_parallel(
+    tensor_parallel_size: int = 1,
+    expert_parallel_size: int = 1,
+    pipeline_parallel_size: int = 1,
+) -> None:
+    """Divides the world into tensor, expert and pipeline groups; the same call again does nothing.
+
+    Every process of the world must call it. Needs `init_distributed_environment` first.
+
+    Raises:
+        RuntimeError: no distributed environment, or divided before with other sizes.
+        ValueError: sizes whose product is not the world, or experts that do not divide the tensor
+            group.
+    """
+    if _state.environment is None:
+        raise RuntimeError(
+            "the distributed environment is not initialised: call init_distributed_environment() "
+            "first; without arguments it makes a world of one, or joins the launcher's."
+        )
+    sizes = (tensor_parallel_size, expert_parallel_size, pipeline_parallel_size)
+    if _state.sizes is not None:
+        if _state.sizes == sizes:
+            return
+        raise RuntimeError(
+            f"model parallel groups exist with sizes (tensor, expert, pipeline) = {_state.sizes}, "
+            f"and {sizes} was asked for. Call destroy_model_parallel() first."
+        )
+    world = _state.environment.world_size
+    _check_sizes(world, *sizes)
+    t, e, _ = sizes
+    stages = [range(first, first + t) for first in range(0, world, t)]
+    _state.tensor = _new_group("tensor", stages)
+    _state.expert = _new_group(
+        "expert", [stage[j :: t // e] for stage in stages for j in range(t // e)]
+    )
+    _state.pipeline = _new_group("pipeline", [range(first, world, t) for first in range(t)])
+    _state.sizes = sizes
+
+
+def _check_sizes(world: int, tensor: int, expert: int, pipeline: int) -> None:
+    if min(tensor, expert, pipeline) < 1 or tensor * pipeline != world:
+        raise ValueError(
+            f"tensor parallel size {tensor} x pipeline parallel size {pipeline} must be the world "
+            f"size, {world}, and no size may be below 1 (expert: {expert})."
+        )
+    if tensor % expert:
+        raise ValueError(
+            f"expert parallel size {expert} must divide the tensor parallel size {tensor}: "
+            f"experts are spread over the ranks of a tensor group."
+        )
+
+
+def _new_group(kind: str, groups: Sequence[Sequence[int]]) -> ParallelGroup:
+    # new_group is collective: every rank creates every group, also those it is not in.
+    rank = dist.get_rank()
+    mine: ParallelGroup | None = None
+    for ranks in groups:
+        process_group = dist.new_group(list(ranks)) if len(ranks) > 1 else None
+        if rank in ranks:
+            mine = ParallelGroup(kind, tuple(ranks), list(ranks).index(rank), process_group)
+    assert mine is not None, f"rank {rank} is in no {kind} group of {groups}"
+    return mine
+
+
+def destroy_model_parallel() -> None:
+    """Forgets the tensor, expert and pipeline groups; does nothing where there are none."""
+    for group in (_state.tensor, _state.expert, _state.pipeline):
+        if group is not None and group.process_group is not None:
+            dist.destroy_process_group(group.process_group)
+    _state.tensor = _state.expert = _state.pipeline = _state.sizes = None
+
+
+def destroy_distributed_environment() -> None:
+    """Leaves the world, groups included; a later `init_distributed_environment` starts anew."""
+    destroy_model_parallel()
+    if _state.environment is not None and dist.is_initialized():
+        dist.destroy_process_group()
+    _state.environment = None
+
+
+def _group(kind: str) -> ParallelGroup:
+    group: ParallelGroup | None = getattr(_state, kind)
+    if group is not None:
+        return group
+    world_size = _from_launcher(None, "WORLD_SIZE", 1)
+    if _state.environment is not None:
+        world_size = _state.environment.world_size
+    if world_size > 1:
+        # A world of one would be assumed here, and each rank would silently hold the whole model.
+        raise RuntimeError(
+            f"this is one of {world_size} processes and the model parallel groups are not set: "
+            f"call init_distributed_environment() and initialize_model_parallel() first."
+        )
+    return ParallelGroup(kind, (0,), 0, None)
+
+
+def get_tensor_parallel_group() -> ParallelGroup:
+    """The ranks that split each layer with this one; this process alone if nothing was set up."""
+    return _group("tensor")
+
+
+def get_expert_parallel_group() -> ParallelGroup:
+    """The ranks that share a layer's experts with this one."""
+    return _group("expert")
+
+
+def get_pipeline_parallel_group() -> ParallelGroup:
+    """The ranks that hold the model's other stages for this one."""
+    return _group("pipeline")
+
+
+def get_tensor_parallel_rank() -> int:
+    """This process's place in its tensor group, from 0."""
+    return _group("tensor").rank
+
+
+def get_tensor_parallel_world_size() -> int:
+    """How many ranks split each layer."""
+    return _group("tensor").world_size
+
+
+def get_expert_parallel_rank() -> int:
+    """This process's place in its expert group, from 0."""
+    return _group("expert").rank
+
+
+def get_expert_parallel_world_size() -> int:
+    """How many ranks share the experts of a layer."""
+    return _group("expert").world_size
+
+
+def get_pipeline_parallel_rank() -> int:
+    """This process's stage, from 0."""
+    return _group("pipeline").rank
+
+
+def get_pipeline_parallel_world_size() -> int:
+    """How many stages the model has."""
+    return _group("pipeline").world_size

@@ -1,0 +1,183 @@
+"""Which backend of an operation a device can run, decided before any kernel is launched.
+
+Each operation lists its backends, best first, with what each needs. `select_backend` takes the
+one asked for, or else the first whose needs the device, the installed packages and the shape meet.
+No kernel is ever tried to see whether it fails.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+BACKEND_NAMES = ("torch", "triton", "sgl_kernel", "flashinfer")
+BACKEND_VARIABLE = "PLUMBLINE_BACKEND"
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+Arch = tuple[int, int]
+
+
+class BackendUnavailable(RuntimeError):
+    """A backend was asked for that this device, installation or shape rules out."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a layer asks of an operation: dtype of inputs and outputs, K, and N if it has one."""
+
+    dtype: torch.dtype
+    k: int
+    n: int = 0
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a backend needs: package and CUDA compute capability, and the limits of its kernel.
+
+    `min_arch` None runs on every device, the CPU included. Both arch limits are inclusive.
+    """
+
+    package: str | None = None
+    min_arch: Arch | None = None
+    max_arch: Arch | None = None
+    dtypes: tuple[torch.dtype, ...] = FLOATS
+    k_multiple: int = 1
+    n_multiple: int = 1
+
+    def unmet(self, device: torch.device, problem: Problem) -> str | None:
+        """Why the backend cannot run, or None if it can."""
+        return self._unmet_device(device) or self._unmet_problem(problem)
+
+    def describe_device(self) -> str:
+        """The devices that can run the backend, for people: "CUDA sm80 to sm90"."""
+        if self.min_arch is None:
+            return "any device"
+        upper = f" to {arch_name(self.max_arch)}" if self.max_arch else " or newer"
+        return f"CUDA {arch_name(self.min_arch)}{upper}"
+
+    def _unmet_device(self, device: torch.device) -> str | None:
+        if self.min_arch is not None:
+            if device.type != "cuda":
+                return f"needs a GPU ({self.describe_device()}), the layer is on '{device}'"
+            arch = device_arch(device)
+            if arch < self.min_arch or (self.max_arch is not None and arch > self.max_arch):
+                name = torch.cuda.get_device_name(device)
+                return f"needs {self.describe_device()}, '{device}' is {arch_name(arch)} ({name})"
+        if self.package is not None and not is_installed(self.package):
+            return f"needs the Python package '{self.package}', which is not installed"
+        return None
+
+    def _unmet_problem(self, problem: Problem) -> str | None:
+        if problem.dtype not in self.dtypes:
+            wanted = " or ".join(str(d) for d in self.dtypes)
+            return f"needs inputs and outputs of {wanted}, they are {problem.dtype}"
+        if problem.k % self.k_multiple:
+            return f"needs K divisible by {self.k_multiple}, K is {problem.k}"
+        if problem.n % self.n_multiple:
+            return f"needs N divisible by {self.n_multiple}, N is {problem.n}"
+        return None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation of an operation. `load` imports its package and returns the function."""
+
+    name: str
+    needs: Needs
+    load: Callable[[], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation with its backends, the preferred one first."""
+
+    name: str
+    backends: tuple[Backend, ...]
+
+    def availability(self, device: torch.device | str, problem: Problem) -> dict[str, str | None]:
+        """For each backend, None if it can run this problem on this device, else why not."""
+        device = torch.device(device)
+        return {b.name: b.needs.unmet(device, problem) for b in self.backends}
+
+
+def select_backend(
+    operation: Operation,
+    device: torch.device | str,
+    problem: Problem,
+    requested: str | None = None,
+) -> Backend:
+    """The backend asked for, or the first that can run.
+
+    Args:
+        operation: with its backends, best first.
+        device: where the layer's weights lie.
+        problem: dtype and sizes.
+        requested: a backend's name; None takes the environment's PLUMBLINE_BACKEND, else chooses.
+
+    Raises:
+        BackendUnavailable: the one asked for does not exist or cannot run; the message says what
+            it needs and which backends can run.
+    """
+    device = torch.device(device)
+    source = "" if requested else f" (from {BACKEND_VARIABLE})"
+    requested = requested or os.environ.get(BACKEND_VARIABLE) or None
+    availability = operation.availability(device, problem)
+    usable = [name for name, reason in availability.items() if reason is None]
+    for backend in operation.backends:
+        if backend.name == requested or (requested is None and backend.name in usable):
+            reason = availability[backend.name]
+            if reason is None:
+                return backend
+            raise BackendUnavailable(
+                f"{operation.name}: backend '{backend.name}'{source} {reason}. Backends that can "
+                f"run here: {', '.join(usable) or 'none'}."
+            )
+    if requested is None:
+        reasons = "; ".join(f"'{name}' {reason}" for name, reason in availability.items())
+        raise BackendUnavailable(f"{operation.name}: no backend can run here: {reasons}.")
+    raise BackendUnavailable(
+        f"{operation.name} has no backend '{requested}'{source}; it has "
+        f"{', '.join(availability)}, of which can run here: {', '.join(usable) or 'none'}."
+    )
+
+
+def select_companion(
+    operation: Operation, device: torch.device | str, problem: Problem, preferred: str
+) -> Backend:
+    """The backend of an operation that serves another: the preferred one if it exists and can run.
+
+    A layer's backend is that of its matmul; the quantiser of its activations follows where it can,
+    and is otherwise chosen by capability.
+
+    Raises:
+        BackendUnavailable: no backend can run.
+    """
+    usable = [b for b in operation.backends if b.needs.unmet(torch.device(device), problem) is None]
+    for backend in usable:
+        if backend.name == preferred:
+            return backend
+    return usable[0] if usable else select_backend(operation, device, problem)
+
+
+def arch_name(arch: Arch) -> str:
+    """(9, 0) -> "sm90"."""
+    return f"sm{arch[0]}{arch[1]}"
+
+
+@cache
+def device_arch(device: torch.device) -> Arch:
+    """The CUDA compute capability of a GPU, such as (9, 0) for H100 and H200."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return major, minor
+
+
+@cache
+def is_installed(package: str) -> bool:
+    """Whether a package could be imported, without importing it."""
+    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,170 @@
+"""What all linear layers share: weights by quantisation method, loading, and input checks."""
+
+from __future__ import annotations
+
+import torch
+
+from layers.errors import WeightLoadError
+from layers.loadable import LoadableLayer
+from layers.parameter import FLOAT_DTYPES, BiasParameter, ShardedParameter
+from layers.quantization.base import QuantizationConfig
+from layers.quantization.unquantized import UnquantizedLinearMethod
+from layers.sharding import LinearLayout, ShardId
+
+
+class LinearBase(LoadableLayer):
+    """y = x Wᵀ + b with a weight (N, K) that a quantisation method stores and multiplies.
+
+    The life of a layer: construct, load every parameter through `weight_loader_v2`, call
+    `process_weights_after_loading`, then `forward`.
+
+    Args:
+        layout: the layer's shards and this rank's part of N and K.
+        bias: whether the checkpoint holds a bias (N,).
+        params_dtype: dtype of x, bias and output: float16, bfloat16 or float32.
+        quant_config: chooses the method by `prefix`; None is unquantised.
+        prefix: the layer's name in the model, such as "model.layers.0.mlp.down_proj".
+        device: of the parameters; None is torch's default device.
+    """
+
+    def __init__(
+        self,
+        layout: LinearLayout,
+        *,
+        bias: bool = False,
+        params_dtype: torch.dtype = torch.bfloat16,
+        quant_config: QuantizationConfig | None = None,
+        prefix: str = "",
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        if params_dtype not in FLOAT_DTYPES:
+            raise ValueError(
+                f"layer '{prefix}': params_dtype is {params_dtype}, wanted torch.float16, "
+                f"torch.bfloat16 or torch.float32 (the dtype of inputs and outputs)"
+            )
+        self.prefix = prefix
+        self.layout = layout
+        self.params_dtype = params_dtype
+        self.has_bias = bias
+        method = quant_config.get_quant_method(self, prefix) if quant_config else None
+        self.quant_method = method or UnquantizedLinearMethod()
+        self.device = torch.empty(0, device=device).device
+        self._ready = False
+        self._create_parameters()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `process_weights_after_loading` has run."""
+        return self._ready
+
+    @property
+    def shard_ids(self) -> tuple[ShardId, ...]:
+        """Ids of the layer's shards in the order of their rows."""
+        return self.layout.shard_ids
+
+    def weight_loader_v2(
+        self, param: torch.nn.Parameter, loaded_weight: torch.Tensor, shard_id: ShardId = None
+    ) -> None:
+        """Loads one checkpoint tensor: the only way for a weight into the layer.
+
+        Args:
+            param: one of this layer's parameters.
+            loaded_weight: the full tensor; this rank's part is taken here.
+            shard_id: which of the fused tensors it is. None for the only one, or for a checkpoint
+                that stores them already fused.
+
+        Raises:
+            WeightLoadError: see `ShardedParameter.load`; or the layer is ready already.
+        """
+        if self._ready:
+            raise WeightLoadError(
+                f"layer '{self.prefix}' is ready for forward and takes no more weights. Call "
+                f"layers.weights.begin_weight_reload() before loading others."
+            )
+        assert isinstance(param, ShardedParameter)
+        param.load(loaded_weight, shard_id)
+
+    def missing_weights(self) -> list[str]:
+        """Parameters and shards still to be loaded, by full name."""
+        return [
+            param.label(shard_id)
+            for param in self.parameters()
+            if isinstance(param, ShardedParameter)
+            for shard_id in param.missing_shards
+        ]
+
+    def process_weights_after_loading(self) -> None:
+        """Checks that everything was loaded and readies the kernels; does nothing if ready.
+
+        Raises:
+            WeightLoadError: naming each parameter and shard never loaded.
+            BackendUnavailable: the backend asked for cannot run here.
+        """
+        if self._ready:
+            return
+        missing = self.missing_weights()
+        if missing:
+            raise WeightLoadError(
+                f"layer '{self.prefix}' lacks {', '.join(missing)}: no checkpoint tensor was "
+                f"loaded there. Check that the checkpoint is whole."
+            )
+        self.quant_method.process_weights_after_loading(self)
+        self.device = next(self.parameters()).device
+        self._ready = True
+
+    def begin_weight_reload(self) -> None:
+        """Drops the weights and takes new ones, as a fresh layer does."""
+        self._ready = False
+        for name, _ in list(self.named_parameters(recurse=False)):
+            self.register_parameter(name, None)
+        self._create_parameters()
+
+    def extra_repr(self) -> str:
+        """Name, size on this rank and method, for `print(model)`."""
+        method = type(self.quant_method).__name__
+        return f"'{self.prefix}', {self.layout.rows} x {self.layout.inputs.size}, {method}"
+
+    def _create_parameters(self) -> None:
+        self.quant_method.create_weights(self, self.layout, self.params_dtype, self.device)
+        if self.has_bias:
+            self.bias: torch.nn.Parameter | None = BiasParameter(
+                self.layout,
+                name="bias",
+                dtype=self.params_dtype,
+                device=self.device,
+                accepted_dtypes=FLOAT_DTYPES,
+            )
+        else:
+            self.register_parameter("bias", None)
+        for param in self.parameters():
+            param.weight_loader = self.weight_loader_v2  # type: ignore[attr-defined]
+
+    def _multiply(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """x (…, K) of this rank -> (…, N) of this rank, after the checks of `_check_input`."""
+        if x.dim() == 2 and x.shape[0]:
+            return self.quant_method.apply(self, x, bias)
+        leading = x.shape[:-1]
+        rows = self.layout.rows
+        if not x.numel():
+            return x.new_empty((*leading, rows))
+        return self.quant_method.apply(self, x.reshape(-1, x.shape[-1]), bias).view(*leading, rows)
+
+    def _check_input(self, x: torch.Tensor, columns: int) -> None:
+        if (
+            self._ready
+            and x.dim()
+            and x.shape[-1] == columns
+            and x.dtype == self.params_dtype
+            and x.device == self.device
+        ):
+            return
+        if not self._ready:
+            raise RuntimeError(
+                f"layer '{self.prefix}' is not ready for forward: load its weights, then call "
+                f"layers.weights.process_weights_after_loading()."
+            )
+        raise ValueError(
+            f"layer '{self.prefix}': x is {tuple(x.shape)} {x.dtype} on {x.device}, wanted "
+            f"(..., {columns}) {self.params_dtype} on {self.device}."
+        )

@@ -1,0 +1,81 @@
+"""The query, key and value projections of an attention layer as one matmul."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from layers.linear.base import LinearBase
+from layers.linear.tensor_parallel import TensorParallel
+from layers.sharding import LinearLayout, Span
+
+
+class QKVParallelLinear(LinearBase):
+    """Heads divided over the ranks; each rank returns its [q, k, v].
+
+    Shard ids are "q", "k" and "v". Where there are more ranks than key-value heads, each such head
+    is held by several neighbouring ranks.
+
+    Args:
+        hidden_size: K.
+        head_size: outputs of one head.
+        total_num_heads: query heads over all ranks.
+        total_num_kv_heads: key-value heads over all ranks; None is as many as query heads.
+        tp_rank, tp_size: None takes those of the parallel state.
+        options: bias, params_dtype, quant_config, device; see `LinearBase`.
+
+    Raises:
+        ValueError: heads and ranks do not divide.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        head_size: int,
+        total_num_heads: int,
+        total_num_kv_heads: int | None = None,
+        *,
+        tp_rank: int | None = None,
+        tp_size: int | None = None,
+        prefix: str = "",
+        **options: Any,
+    ) -> None:
+        tp = TensorParallel.resolve(prefix, tp_rank, tp_size)
+        total_num_kv_heads = total_num_kv_heads or total_num_heads
+        q_heads = tp.split(prefix, "number of query heads", total_num_heads)
+        kv_heads = _kv_heads(prefix, total_num_kv_heads, tp)
+        q_rows, kv_rows = _scaled(q_heads, head_size), _scaled(kv_heads, head_size)
+        spans = [("q", q_rows), ("k", kv_rows), ("v", kv_rows)]
+        layout = LinearLayout.stacked(prefix, spans, Span.whole(hidden_size))
+        super().__init__(layout, prefix=prefix, **options)
+        self.hidden_size = hidden_size
+        self.head_size = head_size
+        self.num_heads = q_heads.size
+        self.num_kv_heads = kv_heads.size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (…, K) -> (…, (num_heads + 2 num_kv_heads) head_size) of this rank.
+
+        Raises:
+            RuntimeError: weights not loaded and processed.
+            ValueError: x of another width, dtype or device.
+        """
+        self._check_input(x, self.hidden_size)
+        return self._multiply(x, self.bias)
+
+
+def _kv_heads(prefix: str, total: int, tp: TensorParallel) -> Span:
+    if tp.size <= total:
+        return tp.split(prefix, "number of key-value heads", total)
+    if tp.size % total:
+        raise ValueError(
+            f"layer '{prefix}': {total} key-value heads cannot be replicated evenly over "
+            f"{tp.size} ranks. Use a tensor parallel size that is a multiple of {total}."
+        )
+    ranks_per_head = tp.size // total
+    return Span(total, tp.rank // ranks_per_head, 1)
+
+
+def _scaled(heads: Span, head_size: int) -> Span:
+    return Span(heads.total * head_size, heads.start * head_size, heads.size * head_size)

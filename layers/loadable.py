@@ -1,0 +1,43 @@
+"""What the weight loader needs of a layer that holds checkpoint tensors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+
+from layers.sharding import ShardId
+
+
+class LoadableLayer(torch.nn.Module, ABC):  # type: ignore[misc]
+    """A layer in one of two states: taking checkpoint tensors, or ready for forward."""
+
+    prefix: str
+
+    @property
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether post-load has run, so that forward may be called."""
+
+    @property
+    @abstractmethod
+    def shard_ids(self) -> tuple[ShardId, ...]:
+        """Ids of the checkpoint tensors that the layer fuses, in order; (None,) for one alone."""
+
+    @abstractmethod
+    def weight_loader_v2(
+        self, param: torch.nn.Parameter, loaded_weight: torch.Tensor, shard_id: ShardId = None
+    ) -> None:
+        """Puts a full checkpoint tensor, or one shard of it, where it belongs on this rank."""
+
+    @abstractmethod
+    def missing_weights(self) -> list[str]:
+        """Names of the parameters, and shards of them, that no checkpoint tensor has filled."""
+
+    @abstractmethod
+    def process_weights_after_loading(self) -> None:
+        """Chooses the kernels and brings the weights into their layout."""
+
+    @abstractmethod
+    def begin_weight_reload(self) -> None:
+        """Returns a ready layer to the loading state, with empty parameters."""

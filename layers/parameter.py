@@ -1,0 +1,268 @@
+"""Parameters that fill themselves from checkpoint tensors, one shard at a time.
+
+A parameter knows how many weight rows and columns one of its elements stands for. From that and
+the layer's `LinearLayout` follow its shape, the shape each checkpoint tensor must have, and the
+slice that this rank takes. It also remembers which shards it has received.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+
+from layers.errors import WeightLoadError
+from layers.sharding import LinearLayout, Shard, ShardId, ceil_div
+
+FLOAT_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16})
+
+
+class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
+    """A rank's part of one checkpoint tensor, or of the several that one layer fuses.
+
+    Dimension 0 follows the layer's rows (N), dimension 1 its columns (K).
+
+    Args:
+        layout: the layer's shards and the rank's part of each.
+        name: the checkpoint's name for the tensor within the layer, such as "weight_scale".
+        dtype, device: of the parameter.
+        row_unit: rows of the weight that one element stands for.
+        column_unit: columns of the weight that one element stands for; 0 for a dimension of
+            length 1 that does not depend on K.
+        dims: 1 leaves dimension 1 out.
+        accepted_dtypes: dtypes of checkpoint tensors that may be cast to `dtype`; by default
+            only `dtype` itself.
+    """
+
+    # Scales set this: one NaN or Inf would spread to a whole row, block or layer of outputs.
+    must_be_finite = False
+
+    def __new__(
+        cls,
+        layout: LinearLayout,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str | None = None,
+        row_unit: int = 1,
+        column_unit: int = 1,
+        dims: int = 2,
+        **_: Any,
+    ) -> Self:
+        """Allocates the rank's tensor; `__init__` describes it."""
+        shape = (ceil_div(layout.rows, row_unit), _columns(layout.inputs.size, column_unit))
+        data = torch.empty(cls._own_shape(layout, shape[:dims]), dtype=dtype, device=device)
+        parameter: Self = super().__new__(cls, data, requires_grad=False)
+        return parameter
+
+    def __init__(
+        self,
+        layout: LinearLayout,
+        *,
+        name: str,
+        dtype: torch.dtype,
+        device: torch.device | str | None = None,
+        row_unit: int = 1,
+        column_unit: int = 1,
+        dims: int = 2,
+        accepted_dtypes: frozenset[torch.dtype] | None = None,
+    ) -> None:
+        self.full_name = f"{layout.name}.{name}" if layout.name else name
+        self.linear_layout = layout
+        self.row_unit = row_unit
+        self.column_unit = column_unit
+        self.accepted_dtypes = accepted_dtypes or frozenset({dtype})
+        self.loaded_shards: set[ShardId] = set()
+
+    @property
+    def missing_shards(self) -> tuple[ShardId, ...]:
+        """Ids of the shards that no checkpoint tensor has filled yet, in the layer's order."""
+        return tuple(i for i in self.linear_layout.shard_ids if i not in self.loaded_shards)
+
+    def load(self, loaded: torch.Tensor, shard_id: ShardId = None) -> None:
+        """Copies this rank's slice of a full checkpoint tensor.
+
+        Args:
+            loaded: the tensor as the checkpoint holds it, unsliced, on any device.
+            shard_id: the shard it is; None for the only shard, or for a tensor that holds all
+                shards, one after the other along dimension 0.
+
+        Raises:
+            WeightLoadError: unknown shard, loaded before, wrong dtype or shape, NaN in a scale.
+        """
+        if shard_id is None and len(self.linear_layout.shards) > 1:
+            pieces = self._split_fused(loaded)
+        else:
+            pieces = [(self._shard(shard_id), loaded)]
+        for shard, piece in pieces:
+            self._check(shard, piece)
+        for shard, piece in pieces:
+            self._copy(shard, piece)
+            self.loaded_shards.add(shard.id)
+
+    def checkpoint_shape(self, shard: Shard) -> tuple[int, ...]:
+        """Shape of the full checkpoint tensor of `shard`, before any slicing."""
+        rows = ceil_div(shard.rows.total, self.row_unit)
+        return (rows, _columns(self.linear_layout.inputs.total, self.column_unit))[: self.dim()]
+
+    def label(self, shard_id: ShardId) -> str:
+        """The parameter's name for messages, with the shard where there are several."""
+        return f"'{self.full_name}'" + (f" shard {shard_id!r}" if shard_id is not None else "")
+
+    @classmethod
+    def _own_shape(cls, layout: LinearLayout, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+    def _shard(self, shard_id: ShardId) -> Shard:
+        for shard in self.linear_layout.shards:
+            if shard.id == shard_id and type(shard.id) is type(shard_id):
+                return shard
+        known = ", ".join(repr(i) for i in self.linear_layout.shard_ids)
+        raise WeightLoadError(
+            f"parameter '{self.full_name}' has no shard {shard_id!r}; it has {known}. Correct the "
+            f"shard id, or the packed_modules_mapping that it comes from."
+        )
+
+    def _split_fused(self, loaded: torch.Tensor) -> list[tuple[Shard, torch.Tensor]]:
+        shapes = [self.checkpoint_shape(shard) for shard in self.linear_layout.shards]
+        sizes = [shape[0] for shape in shapes]
+        wanted = (sum(sizes), *shapes[0][1:])
+        if tuple(loaded.shape) != wanted:
+            raise WeightLoadError(
+                f"fused tensor for '{self.full_name}' has shape {tuple(loaded.shape)}, "
+                f"wanted {wanted}: shards {list(self.linear_layout.shard_ids)} of {sizes} rows. "
+                f"Load single shards with their shard id, or check the model's configuration."
+            )
+        return list(zip(self.linear_layout.shards, loaded.split(sizes), strict=True))
+
+    def _check(self, shard: Shard, loaded: torch.Tensor) -> None:
+        label = self.label(shard.id)
+        if shard.id in self.loaded_shards:
+            raise WeightLoadError(
+                f"parameter {label} was loaded twice. Remove the second checkpoint tensor, or call "
+                f"layers.weights.begin_weight_reload() before loading other weights."
+            )
+        if loaded.dtype not in self.accepted_dtypes:
+            wanted = " or ".join(sorted(str(d) for d in self.accepted_dtypes))
+            raise WeightLoadError(
+                f"tensor for {label} has dtype {loaded.dtype}, wanted {wanted}. Check "
+                f"that the quantisation config fits the checkpoint."
+            )
+        self._check_shape(shard, loaded)
+        if self.must_be_finite and not bool(torch.isfinite(loaded).all()):
+            raise WeightLoadError(
+                f"tensor for {label} holds NaN or Inf, wanted finite scales. "
+                f"Quantise the model again."
+            )
+
+    def _check_shape(self, shard: Shard, loaded: torch.Tensor) -> None:
+        wanted = self.checkpoint_shape(shard)
+        if tuple(loaded.shape) != wanted:
+            raise WeightLoadError(
+                f"tensor for {self.label(shard.id)} has shape {tuple(loaded.shape)}, "
+                f"wanted {wanted} (the full tensor: the loader takes the rank's part itself). "
+                f"Check the model's configuration."
+            )
+
+    def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
+        rows = shard.rows.grouped(self.row_unit)
+        part = loaded.narrow(0, rows.start, rows.size)
+        if self.dim() > 1 and self.column_unit:
+            columns = self.linear_layout.inputs.grouped(self.column_unit)
+            part = part.narrow(1, columns.start, columns.size)
+        own = self.data.narrow(0, shard.offset // self.row_unit, rows.size)
+        own.copy_(part)
+        if own.dtype is torch.float16 and part.dtype is not torch.float16:
+            _check_fp16_range(self.label(shard.id), own, part)
+
+
+def _columns(inputs: int, column_unit: int) -> int:
+    return ceil_div(inputs, column_unit) if column_unit else 1
+
+
+def _check_fp16_range(label: str, own: torch.Tensor, part: torch.Tensor) -> None:
+    if bool(torch.isfinite(own).all()) or not bool(torch.isfinite(part).all()):
+        return
+    raise WeightLoadError(
+        f"tensor for {label} has values up to {float(part.abs().max()):g}, beyond "
+        f"float16's 65504. Use params_dtype=torch.bfloat16."
+    )
+
+
+class ModelWeightParameter(ShardedParameter):
+    """A weight (N, K); with `column_unit=2` two values to a byte: (N, K / 2)."""
+
+
+class BiasParameter(ShardedParameter):
+    """A bias (N,)."""
+
+    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
+        """(N,)."""
+        return super().__new__(cls, layout, dims=1, **options)
+
+
+class ChannelScaleParameter(ShardedParameter):
+    """A scale for each row of the weight: (N, 1). Shards keep their own scales in their rows."""
+
+    must_be_finite = True
+
+    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
+        """(N, 1)."""
+        return super().__new__(cls, layout, column_unit=0, **options)
+
+    def __init__(self, layout: LinearLayout, **options: Any) -> None:
+        super().__init__(layout, column_unit=0, **options)
+
+
+class BlockScaleParameter(ShardedParameter):
+    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit)).
+
+    Raises:
+        ValueError: a shard or rank boundary cuts through a block.
+    """
+
+    must_be_finite = True
+
+    def __init__(
+        self, layout: LinearLayout, *, row_unit: int, column_unit: int, **options: Any
+    ) -> None:
+        layout.check_blocks(row_unit, column_unit)
+        super().__init__(layout, row_unit=row_unit, column_unit=column_unit, **options)
+
+
+class PerTensorScaleParameter(ShardedParameter):
+    """A slot for each shard's 0-dim scale: (shards,). Post-load folds the slots as its kernel asks.
+
+    Checkpoints hold () or (1,) a shard; a fused tensor is one scale for all shards, or (shards,).
+    """
+
+    must_be_finite = True
+
+    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
+        """(shards,)."""
+        return super().__new__(cls, layout, dims=1, **options)
+
+    @classmethod
+    def _own_shape(cls, layout: LinearLayout, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (len(layout.shards),)
+
+    def checkpoint_shape(self, shard: Shard) -> tuple[int, ...]:
+        """Of one shard: a scalar."""
+        return ()
+
+    def _split_fused(self, loaded: torch.Tensor) -> list[tuple[Shard, torch.Tensor]]:
+        shards = self.linear_layout.shards
+        if loaded.numel() == 1:
+            return [(shard, loaded) for shard in shards]
+        if tuple(loaded.shape) == (len(shards),):
+            return list(zip(shards, loaded.unbind(), strict=True))
+        raise WeightLoadError(
+            f"fused tensor for '{self.full_name}' has shape {tuple(loaded.shape)}, wanted "
+            f"one scale or ({len(shards)},), one a shard. Load single shards with their shard id."
+        )
+
+    def _check_shape(self, shard: Shard, loaded: torch.Tensor) -> None:
+        if tuple(loaded.shape) not in {(), (1,)}:
+            super()._check_shape(shard, loaded)
+
+    def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
+        self.data[self.linear_layout.shards.index(shard)] = loaded.reshape(())

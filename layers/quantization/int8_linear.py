@@ -1,0 +1,96 @@
+"""What the int8 linear methods share: an int8 weight, dynamic int8 activations, two kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from layers.kernels.capability import Operation, Problem, select_backend, select_companion
+from layers.parameter import ModelWeightParameter, ShardedParameter
+from layers.quantization.base import LinearMethodBase
+from layers.sharding import LinearLayout
+
+
+class Int8LinearMethod(LinearMethodBase):
+    """Quantises activations, then multiplies codes and scales; subclasses say how scales lie.
+
+    The kernels read the parameters `weight` (N, K) and the scale as the checkpoint lays them out,
+    so post-load copies nothing: it chooses the backends and keeps views.
+
+    Attributes, set by post-load:
+        quantise: x (M, K) -> codes (M, K) int8, scales float32.
+        multiply: (codes, weight (K, N), x scales, weight scale, dtype, bias) -> (M, N).
+        backends: names of the two backends by operation.
+    """
+
+    quantise_operation: Operation
+    multiply_operation: Operation
+    scale_name: str
+
+    quantise: Callable[..., Any]
+    multiply: Callable[..., Any]
+    _weight: torch.Tensor
+    _scale: torch.Tensor
+    _dtype: torch.dtype
+
+    def __init__(self, backend: str | None = None) -> None:
+        self.backend = backend
+        self.backends: dict[str, str] = {}
+
+    def create_scale(self, layout: LinearLayout, device: torch.device) -> ShardedParameter:
+        """The parameter for the weight's scales.
+
+        Raises:
+            ValueError: the layout cuts through a block of the format.
+        """
+        raise NotImplementedError
+
+    def create_weights(
+        self,
+        layer: torch.nn.Module,
+        layout: LinearLayout,
+        params_dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """Registers `weight` (N, K) int8 and the scale.
+
+        Raises:
+            ValueError: the layout cuts through a block of the format.
+        """
+        scale = self.create_scale(layout, device)
+        weight = ModelWeightParameter(layout, name="weight", dtype=torch.int8, device=device)
+        layer.register_parameter("weight", weight)
+        layer.register_parameter(self.scale_name, scale)
+        self._dtype = params_dtype
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        """Chooses the two backends.
+
+        Raises:
+            BackendUnavailable: the backend asked for cannot run this shape on this device.
+        """
+        weight = layer.get_parameter("weight").data
+        rows, columns = weight.shape
+        problem = Problem(dtype=self._dtype, k=columns, n=rows)
+        multiply = select_backend(self.multiply_operation, weight.device, problem, self.backend)
+        quantise = select_companion(self.quantise_operation, weight.device, problem, multiply.name)
+        self.backends = {
+            self.quantise_operation.name: quantise.name,
+            self.multiply_operation.name: multiply.name,
+        }
+        self.quantise = quantise.load()
+        self.multiply = multiply.load()
+        self._weight = weight.t()
+        self._scale = layer.get_parameter(self.scale_name).data
+
+    def apply(
+        self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """x (M, K), bias (N,) -> (M, N), all of params_dtype."""
+        codes, scales = self.quantise(x)
+        out: torch.Tensor = self.multiply(
+            codes, self._weight, scales, self._scale, self._dtype, bias
+        )
+        return out

@@ -1,0 +1,50 @@
+"""Quantisation methods by the name that a checkpoint's config.json gives as `quant_method`.
+
+A method registers itself when its module is imported, and whoever needs it imports it: a test
+that depends on one method is then not affected by a change to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from layers.quantization.base import QuantizationConfig
+
+Config = TypeVar("Config", bound=type[QuantizationConfig])
+
+_configs: dict[str, type[QuantizationConfig]] = {}
+
+
+def register(name: str) -> Callable[[Config], Config]:
+    """Class decorator that makes a config known under `name`.
+
+    Raises:
+        ValueError: another class has the name.
+    """
+
+    def add(config: Config) -> Config:
+        other = _configs.setdefault(name, config)
+        if other.__qualname__ != config.__qualname__ or other.__module__ != config.__module__:
+            raise ValueError(
+                f"quantisation method '{name}' is registered as {other.__module__}."
+                f"{other.__qualname__} already. Choose another name for {config.__qualname__}."
+            )
+        return config
+
+    return add
+
+
+def get_quantization_config(name: str) -> type[QuantizationConfig]:
+    """The config class registered under `name`.
+
+    Raises:
+        ValueError: no such method was imported.
+    """
+    if name in _configs:
+        return _configs[name]
+    known = ", ".join(sorted(_configs)) or "none"
+    raise ValueError(
+        f"quantisation method '{name}' is not registered; registered are: {known}. Import "
+        f"layers.quantization.{name} and add //layers/quantization:{name} to the target's deps."
+    )

@@ -1,0 +1,165 @@
+"""From a checkpoint's named tensors to a model that is ready for forward.
+
+First `load_weights`, as often as there are checkpoint files; then `process_weights_after_loading`,
+once, which also reports what was never loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from layers.errors import WeightLoadError
+from layers.loadable import LoadableLayer
+from layers.sharding import ShardId
+
+__all__ = [
+    "WeightLoadError",
+    "begin_weight_reload",
+    "load_weights",
+    "process_weights_after_loading",
+]
+
+PackedModules = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Target:
+    module: torch.nn.Module
+    parameter: torch.nn.Parameter
+    shard_id: ShardId
+
+
+def load_weights(
+    module: torch.nn.Module,
+    tensors: Iterable[tuple[str, torch.Tensor]],
+    packed_modules_mapping: PackedModules | None = None,
+) -> None:
+    """Loads checkpoint tensors into a model; may be called once a checkpoint file.
+
+    Args:
+        module: the model, or a single layer (whose tensors are then named "weight", …).
+        tensors: names as the checkpoint has them, and full tensors.
+        packed_modules_mapping: for each layer that fuses checkpoint modules, its name and theirs
+            in the order of its shards, such as {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}.
+
+    Raises:
+        WeightLoadError: a tensor with no parameter, of a wrong shape or dtype, or a shard loaded
+            twice. What was never loaded is reported by `process_weights_after_loading`.
+    """
+    packed = packed_modules_mapping or {}
+    for name, tensor in tensors:
+        target = _find(module, name, packed)
+        try:
+            _load(target, tensor)
+        except WeightLoadError as error:
+            raise WeightLoadError(f"checkpoint tensor '{name}': {error}") from error
+
+
+def process_weights_after_loading(module: torch.nn.Module) -> None:
+    """Checks that every parameter was loaded, then makes each layer ready for forward.
+
+    Layers that are ready already are left alone.
+
+    Raises:
+        WeightLoadError: listing every parameter and shard that was never loaded.
+        BackendUnavailable: a kernel backend was asked for that the device or shape rules out.
+    """
+    layers = [m for m in module.modules() if isinstance(m, LoadableLayer) and not m.is_ready]
+    missing = [name for layer in layers for name in layer.missing_weights()]
+    missing += _missing_plain_parameters(module)
+    if missing:
+        raise WeightLoadError(
+            f"{len(missing)} tensors were never loaded: {', '.join(missing)}. Check that the "
+            f"checkpoint is whole and that packed_modules_mapping names every fused layer."
+        )
+    for layer in layers:
+        layer.process_weights_after_loading()
+
+
+def begin_weight_reload(module: torch.nn.Module) -> None:
+    """Returns a ready model to the loading state; load and process it as a fresh one."""
+    for child in module.modules():
+        if isinstance(child, LoadableLayer):
+            child.begin_weight_reload()
+        else:
+            for parameter in child.parameters(recurse=False):
+                parameter.loaded = False  # type: ignore[attr-defined]
+
+
+def _find(module: torch.nn.Module, name: str, packed: PackedModules) -> _Target:
+    path, _, leaf = name.rpartition(".")
+    owner = _submodule(module, path)
+    if owner is not None:
+        return _Target(owner, _parameter(owner, name, leaf), None)
+    parent, _, last = path.rpartition(".")
+    for fused, parts in packed.items():
+        if last not in parts:
+            continue
+        owner = _submodule(module, f"{parent}.{fused}" if parent else fused)
+        if owner is not None:
+            shard_id = _shard_id(owner, fused, parts, last)
+            return _Target(owner, _parameter(owner, name, leaf), shard_id)
+    raise WeightLoadError(
+        f"checkpoint tensor '{name}' belongs to no layer: the model has no module '{path}', and "
+        f"packed_modules_mapping ({', '.join(packed) or 'empty'}) fuses no '{last}' there. Remove "
+        f"the tensor from the checkpoint, or add the layer to the model or the mapping."
+    )
+
+
+def _submodule(module: torch.nn.Module, path: str) -> torch.nn.Module | None:
+    for part in path.split(".") if path else []:
+        child = module._modules.get(part)
+        if child is None:
+            return None
+        module = child
+    return module
+
+
+def _parameter(owner: torch.nn.Module, name: str, leaf: str) -> torch.nn.Parameter:
+    parameter = owner._parameters.get(leaf)
+    if parameter is not None:
+        return parameter
+    known = ", ".join(n for n, p in owner._parameters.items() if p is not None) or "none"
+    raise WeightLoadError(
+        f"checkpoint tensor '{name}' has no parameter: {type(owner).__name__} has no '{leaf}', its "
+        f"parameters are {known}. Check the quantisation config, and bias= of the layer."
+    )
+
+
+def _shard_id(owner: torch.nn.Module, fused: str, parts: Sequence[str], last: str) -> ShardId:
+    ids = owner.shard_ids if isinstance(owner, LoadableLayer) else ()
+    if len(ids) != len(parts):
+        raise WeightLoadError(
+            f"packed_modules_mapping fuses {list(parts)} into '{fused}', but that layer has "
+            f"{len(ids)} shards. Name as many modules as the layer has shards."
+        )
+    return ids[list(parts).index(last)]
+
+
+def _load(target: _Target, tensor: torch.Tensor) -> None:
+    if isinstance(target.module, LoadableLayer):
+        target.module.weight_loader_v2(target.parameter, tensor, target.shard_id)
+        return
+    parameter = target.parameter
+    if getattr(parameter, "loaded", False):
+        raise WeightLoadError("it was loaded twice. Remove the second tensor of that name.")
+    if tensor.shape != parameter.shape or tensor.dtype != parameter.dtype:
+        raise WeightLoadError(
+            f"it is {tuple(tensor.shape)} {tensor.dtype}, wanted {tuple(parameter.shape)} "
+            f"{parameter.dtype}. Check the model's configuration."
+        )
+    parameter.data.copy_(tensor)
+    parameter.loaded = True  # type: ignore[attr-defined]
+
+
+def _missing_plain_parameters(module: torch.nn.Module) -> list[str]:
+    return [
+        f"'{path}.{name}'" if path else f"'{name}'"
+        for path, child in module.named_modules()
+        if not isinstance(child, LoadableLayer)
+        for name, parameter in child.named_parameters(recurse=False)
+        if not getattr(parameter, "loaded", False)
+    ]
