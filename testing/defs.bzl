@@ -1,0 +1,159 @@
+"""The vocabulary of tests: layer_test, smoke_test, unit_test, oracle_library.
+
+    layer_test(
+        name = "int8_linear_test",
+        srcs = ["int8_linear_test.py"],
+        covers = ["quant.int8_channel.linear.numerics"],
+        pools = ["cpu", "h100"],
+        seconds = {"cpu": 12, "h100": 20},
+        deps = ["//layers/quantization:w8a8_int8", "//testing/oracles:int8"],
+    )
+
+declares int8_linear_test_cpu, int8_linear_test_h100 and a suite int8_linear_test of both. Every
+contradiction stops the load with a sentence that says what to write instead.
+"""
+
+load("@rules_python//python:defs.bzl", "py_library")
+load("//testing:pools.bzl", "POOLS")
+load("//testing/private:checks.bzl", "problems_of")
+load("//testing/private:pool_test.bzl", "pool_test")
+
+def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, tags, **kwargs):
+    problems = problems_of(
+        cadence = cadence,
+        covers = covers,
+        gpus = gpus,
+        levels = levels,
+        name = name,
+        pools = pools,
+        seconds = seconds,
+        srcs = srcs,
+        tags = tags,
+    )
+    if problems:
+        fail("%s //%s:%s:\n  - %s" % (macro, native.package_name(), name, "\n  - ".join(problems)))
+    for pool in pools:
+        pool_test(
+            name = "%s_%s" % (name, pool),
+            cadence = cadence,
+            covers = covers,
+            deps = deps,
+            gpus = (gpus or 1) if POOLS[pool].gpu else 0,
+            level = level,
+            pool = pool,
+            seconds = seconds[pool],
+            srcs = srcs,
+            tags = tags,
+            **kwargs
+        )
+    native.test_suite(
+        name = name,
+        tests = ["%s_%s" % (name, pool) for pool in pools],
+    )
+
+def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence = "per-commit", tags = [], **kwargs):
+    """A test of a real layer, loaded as a checkpoint is loaded, against an oracle.
+
+    Args:
+        name: ends in _test; one target NAME_POOL a pool, and a suite NAME.
+        srcs: pytest files named *_test.py, and helpers.
+        covers: claims of //testing:claims.bzl, of level "layer".
+        pools: keys of //testing:pools.bzl.
+        seconds: dict from each pool to the seconds measured there.
+        deps: what the sources import.
+        gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
+        cadence: "per-commit", "labelled" or "nightly".
+        tags: further tags; those that the arguments stand for are refused.
+        **kwargs: passed on to py_test, such as data or shard_count.
+    """
+    _tests_by_pool(
+        cadence = cadence,
+        covers = covers,
+        deps = deps,
+        gpus = gpus,
+        level = "layer",
+        levels = ["layer"],
+        macro = "layer_test",
+        name = name,
+        pools = pools,
+        seconds = seconds,
+        srcs = srcs,
+        tags = tags,
+        **kwargs
+    )
+
+def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus = None, cadence = "per-commit", tags = [], **kwargs):
+    """A test that starts a server or runs a whole model and asserts an end-to-end figure.
+
+    Args:
+        name: ends in _test; one target NAME_POOL a pool, and a suite NAME.
+        srcs: pytest files named *_test.py, and helpers.
+        covers: claims of //testing:claims.bzl, of level "e2e" or "perf".
+        pools: keys of //testing:pools.bzl.
+        seconds: dict from each pool to the seconds measured there.
+        deps: what the sources import.
+        level: "e2e" or "perf".
+        gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
+        cadence: "per-commit", "labelled" or "nightly".
+        tags: further tags; those that the arguments stand for are refused.
+        **kwargs: passed on to py_test.
+    """
+    if level not in ["e2e", "perf"]:
+        fail("smoke_test %s: level = '%s', wanted \"e2e\" or \"perf\"; a layer's test is a layer_test" % (name, level))
+    _tests_by_pool(
+        cadence = cadence,
+        covers = covers,
+        deps = deps,
+        gpus = gpus,
+        level = level,
+        levels = ["e2e", "perf"],
+        macro = "smoke_test",
+        name = name,
+        pools = pools,
+        seconds = seconds,
+        srcs = srcs,
+        tags = tags,
+        **kwargs
+    )
+
+def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
+    """A test of an oracle, of the harness or of a tool: on the CPU, with no claim on a layer.
+
+    Args:
+        name: the target's name.
+        srcs: pytest files named *_test.py, and helpers.
+        deps: what they import.
+        seconds: seconds measured on two cores.
+        tags: further tags.
+        **kwargs: passed on to py_test.
+    """
+    pool_test(
+        name = name,
+        deps = deps,
+        pool = "cpu",
+        seconds = seconds,
+        srcs = srcs,
+        tags = tags,
+        **kwargs
+    )
+
+def oracle_library(*, name, srcs, deps = [], **kwargs):
+    """A library that says what the answer should be, and shares no code with what is tested.
+
+    Args:
+        name: the target's name.
+        srcs: its sources.
+        deps: other oracles and numerical packages. A layer or a kernel package is refused here by
+            label; //testing/graph:independence_test looks through the whole closure.
+        **kwargs: passed on to py_library.
+    """
+    for dep in deps:
+        if dep.startswith("//layers") or dep.split(":")[-1] in ["flashinfer_python", "gpu_kernels", "sglang_kernel", "torch", "triton"]:
+            fail("oracle_library %s depends on %s: an oracle shares no code with the layer; write it from the format's definition" % (name, dep))
+    py_library(
+        name = name,
+        srcs = srcs,
+        tags = kwargs.pop("tags", []) + ["oracle"],
+        deps = deps,
+        **kwargs
+    )

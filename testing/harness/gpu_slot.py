@@ -1,0 +1,113 @@
+"""Takes free GPUs for one test, so that tests which run side by side never share one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+# A sandboxed test has a /tmp of its own; /dev/shm is the one folder that all of them can lock in.
+_SLOTS = Path("/dev/shm/plumbline-gpu-slots")
+_POLL_SECONDS = 0.2
+_REPORT_SECONDS = 10.0
+
+
+class NoGpu(Exception):
+    """This machine cannot give the GPUs that a test asks for."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as the driver names it.
+
+    Attributes:
+        index: its number among all of this machine's GPUs.
+        arch: its architecture, such as "sm90".
+        name: the product's name.
+    """
+
+    index: str
+    arch: str
+    name: str
+
+
+def parse_gpus(csv: str) -> list[Gpu]:
+    """The GPUs in what `nvidia-smi --query-gpu=index,compute_cap,name` printed."""
+    rows = [[cell.strip() for cell in line.split(",", 2)] for line in csv.splitlines() if line]
+    return [Gpu(index, f"sm{cap.replace('.', '')}", name) for index, cap, name in rows]
+
+
+def machine_gpus() -> list[Gpu]:
+    """The GPUs of this machine, none where there is no driver."""
+    program = shutil.which("nvidia-smi", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/local/nvidia/bin")
+    if program is None:
+        return []
+    query = [program, "--query-gpu=index,compute_cap,name", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True, check=False)
+    return parse_gpus(done.stdout) if done.returncode == 0 else []
+
+
+def candidates(gpus: Sequence[Gpu], arch: str, environ: Mapping[str, str]) -> list[Gpu]:
+    """The GPUs of architecture `arch` that an executor's CUDA_VISIBLE_DEVICES leaves us."""
+    allowed = environ.get("CUDA_VISIBLE_DEVICES")
+    return [
+        gpu
+        for gpu in gpus
+        if gpu.arch == arch and (allowed is None or gpu.index in allowed.split(","))
+    ]
+
+
+def _try_take(gpus: Sequence[Gpu], count: int, folder: Path) -> tuple[list[Gpu], list[FileLock]]:
+    taken: list[Gpu] = []
+    locks: list[FileLock] = []
+    for gpu in gpus:
+        lock = FileLock(folder / f"gpu-{gpu.index}.lock", mode=0o666)
+        with contextlib.suppress(Timeout):
+            lock.acquire(blocking=False)
+            taken.append(gpu)
+            locks.append(lock)
+        if len(taken) == count:
+            return taken, locks
+    # Holding a part while waiting for the rest is how two tests wait for each other.
+    for lock in locks:
+        lock.release()
+    return [], []
+
+
+@contextlib.contextmanager
+def take(gpus: Sequence[Gpu], count: int, folder: Path | None = None) -> Iterator[list[Gpu]]:
+    """Holds `count` of `gpus` while the context lasts; waits until so many are free.
+
+    Raises NoGpu if there are fewer than `count` at all. The lock is the kernel's, so a test that is
+    killed gives its GPUs back.
+    """
+    if len(gpus) < count:
+        raise NoGpu(f"wanted {count}, this machine offers {len(gpus)}")
+    folder = folder or Path(os.environ.get("PLUMBLINE_GPU_SLOTS", _SLOTS))
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(PermissionError):
+            folder.chmod(0o1777)
+    started = reported = time.monotonic()
+    while True:
+        taken, locks = _try_take(gpus, count, folder)
+        if taken:
+            break
+        if time.monotonic() - reported > _REPORT_SECONDS:
+            reported = time.monotonic()
+            waited = f"{reported - started:.0f} s"
+            print(f"waiting for {count} free GPU(s) of {len(gpus)}: {waited}", file=sys.stderr)
+        time.sleep(_POLL_SECONDS)
+    try:
+        yield taken
+    finally:
+        for lock in locks:
+            lock.release()

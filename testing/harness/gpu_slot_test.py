@@ -1,0 +1,82 @@
+import multiprocessing
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from testing.harness import gpu_slot
+from testing.harness.gpu_slot import Gpu, NoGpu
+
+TWO = [Gpu("0", "sm90", "NVIDIA H100"), Gpu("1", "sm90", "NVIDIA H100")]
+
+
+def test_the_drivers_table_is_read() -> None:
+    gpus = gpu_slot.parse_gpus("0, 9.0, NVIDIA H200\n1, 12.0, NVIDIA GeForce RTX 5090\n")
+
+    assert gpus == [
+        Gpu("0", "sm90", "NVIDIA H200"),
+        Gpu("1", "sm120", "NVIDIA GeForce RTX 5090"),
+    ]
+
+
+def test_another_architecture_is_no_candidate() -> None:
+    assert gpu_slot.candidates(TWO, "sm100", {}) == []
+
+
+def test_an_executor_that_hands_out_gpus_is_obeyed() -> None:
+    assert gpu_slot.candidates(TWO, "sm90", {"CUDA_VISIBLE_DEVICES": "1"}) == [TWO[1]]
+    assert gpu_slot.candidates(TWO, "sm90", {"CUDA_VISIBLE_DEVICES": ""}) == []
+
+
+def test_more_gpus_than_there_are_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(NoGpu, match="wanted 4, this machine offers 2"):
+        with gpu_slot.take(TWO, 4, tmp_path):
+            pass
+
+
+def test_two_tests_at_once_get_different_gpus(tmp_path: Path) -> None:
+    with gpu_slot.take(TWO, 1, tmp_path) as first, gpu_slot.take(TWO, 1, tmp_path) as second:
+        assert {first[0].index, second[0].index} == {"0", "1"}
+
+
+def test_a_test_waits_until_enough_gpus_are_free_and_holds_none_meanwhile(tmp_path: Path) -> None:
+    got = threading.Event()
+
+    def both() -> None:
+        with gpu_slot.take(TWO, 2, tmp_path):
+            got.set()
+
+    with gpu_slot.take(TWO, 1, tmp_path):
+        waiting = threading.Thread(target=both)
+        waiting.start()
+        assert not got.wait(0.6)
+        # The other GPU is still to be had, though a test that wants both is waiting.
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            taken, locks = gpu_slot._try_take(TWO, 1, tmp_path)
+            if taken:
+                break
+        assert taken
+        locks[0].release()
+    assert got.wait(5)
+    waiting.join()
+
+
+def _hold_for_ever(folder: Path, ready: "multiprocessing.synchronize.Event") -> None:
+    with gpu_slot.take(TWO[:1], 1, folder):
+        ready.set()
+        time.sleep(60)
+
+
+def test_a_killed_test_gives_its_gpu_back(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    holder = context.Process(target=_hold_for_ever, args=(tmp_path, ready))
+    holder.start()
+    assert ready.wait(10)
+    holder.kill()
+    holder.join()
+
+    with gpu_slot.take(TWO[:1], 1, tmp_path) as taken:
+        assert taken == TWO[:1]

@@ -1,0 +1,94 @@
+"""The entry of every Python test: a free GPU if the target asks for one, then pytest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+import pytest
+from pytest_bazel.main import main as bazel_main
+
+from testing.harness import gpu_slot
+
+_FAILED = 1
+
+
+class Tally:
+    """Counts what pytest collected, deselected and ran."""
+
+    def __init__(self) -> None:
+        self.collected = 0
+        self.deselected = 0
+        self.ran = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Counts before a filter or a shard takes any away."""
+        self.collected = len(items)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Counts what the filter took away; a shard's share is not reported here."""
+        self.deselected += len(items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts the tests whose body ran."""
+        self.ran += report.when == "call" and not report.skipped
+
+    def complaint(self) -> str | None:
+        """Why a run that pytest calls green proves nothing, or None."""
+        if not self.collected:
+            return "no test was collected: wanted functions named test_* in the target's *_test.py"
+        if self.collected == self.deselected:
+            name = os.environ.get("TESTBRIDGE_TEST_ONLY", "")
+            return f"--test_filter={name} matches none of the {self.collected} tests"
+        if not self.ran and "TEST_TOTAL_SHARDS" not in os.environ:
+            pool = os.environ.get("PLUMBLINE_POOL", "cpu")
+            return (
+                f"all {self.collected - self.deselected} tests were skipped on pool {pool}: a green "
+                "target has to run something; drop the pool, or mend the condition"
+            )
+        return None
+
+
+def run_pytest(args: Sequence[str]) -> int:
+    """Runs pytest; a run that executed no test fails, whatever pytest calls it."""
+    tally = Tally()
+    flags = ["--strict-markers", "-ra", "--durations=3"]
+    code = int(pytest.main([*flags, *args], plugins=[tally]))
+    if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        complaint = tally.complaint()
+        if complaint:
+            print(f"FAILED: {complaint}", file=sys.stderr)
+        return _FAILED if complaint else 0
+    return code
+
+
+@contextlib.contextmanager
+def devices() -> Iterator[None]:
+    """Leaves CUDA only the GPUs that this target may use: none for a CPU target."""
+    count = int(os.environ.get("PLUMBLINE_GPUS", "0"))
+    if not count:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        yield
+        return
+    arch = os.environ["PLUMBLINE_ARCH"]
+    machine = gpu_slot.machine_gpus()
+    usable = gpu_slot.candidates(machine, arch, os.environ)
+    try:
+        with gpu_slot.take(usable, count) as taken:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.index for gpu in taken)
+            print(f"GPU {', '.join(f'{gpu.index} ({gpu.name})' for gpu in taken)}", file=sys.stderr)
+            yield
+    except gpu_slot.NoGpu as error:
+        seen = ", ".join(f"{gpu.name} ({gpu.arch})" for gpu in machine) or "no GPU"
+        sys.exit(
+            f"FAILED: pool {os.environ['PLUMBLINE_POOL']} needs {count} GPU(s) of {arch}: {error}; "
+            f"seen here: {seen}. Run it on that pool, or leave it out: --config=cpu."
+        )
+
+
+if __name__ == "__main__":
+    with devices():
+        sys.exit(bazel_main(sys.argv[1:], pytest_main=run_pytest))

@@ -1,0 +1,127 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAIN = Path(__file__).parent / "main.py"
+ROOT = MAIN.parents[2]
+
+
+def run(test: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs main.py as Bazel would, on a test file with text `test`."""
+    file = folder / "inner_test.py"
+    file.write_text(test)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TEST", "PLUMBLINE", "XML"))}
+    return subprocess.run(
+        [sys.executable, MAIN, file],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={
+            **inherited,
+            "BAZEL_TEST": "1",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+            **env,
+        },
+    )
+
+
+PASSING = "def test_a():\n    pass\n\ndef test_b():\n    pass\n"
+
+
+def test_a_green_test_passes_and_writes_junit_xml(tmp_path: Path) -> None:
+    xml = tmp_path / "out.xml"
+
+    done = run(PASSING, tmp_path, XML_OUTPUT_FILE=str(xml))
+
+    assert done.returncode == 0, done.stderr
+    assert 'tests="2"' in xml.read_text()
+
+
+def test_a_red_test_fails(tmp_path: Path) -> None:
+    assert run("def test_a():\n    assert 1 == 2\n", tmp_path).returncode != 0
+
+
+def test_a_file_without_tests_fails(tmp_path: Path) -> None:
+    done = run("def helper():\n    pass\n", tmp_path)
+
+    assert done.returncode != 0
+    assert "no test was collected" in done.stderr
+
+
+def test_a_target_whose_every_test_is_skipped_fails(tmp_path: Path) -> None:
+    skipped = "import pytest\n\n@pytest.mark.skip(reason='needs sm100')\ndef test_a():\n    pass\n"
+
+    done = run(skipped, tmp_path)
+
+    assert done.returncode != 0
+    assert "all 1 tests were skipped on pool cpu" in done.stderr
+
+
+def test_the_filter_chooses_one_test(tmp_path: Path) -> None:
+    done = run(PASSING, tmp_path, TESTBRIDGE_TEST_ONLY="test_b")
+
+    assert done.returncode == 0, done.stderr
+    assert "1 passed, 1 deselected" in done.stdout
+
+
+def test_a_filter_that_matches_nothing_fails(tmp_path: Path) -> None:
+    done = run(PASSING, tmp_path, TESTBRIDGE_TEST_ONLY="test_c")
+
+    assert done.returncode != 0
+    assert "--test_filter=test_c matches none of the 2 tests" in done.stderr
+
+
+def test_shards_run_each_test_once_and_an_empty_shard_passes(tmp_path: Path) -> None:
+    ran = 0
+    for index in range(4):
+        status = tmp_path / f"status{index}"
+        done = run(
+            PASSING,
+            tmp_path,
+            TEST_SHARD_INDEX=str(index),
+            TEST_TOTAL_SHARDS="4",
+            TEST_SHARD_STATUS_FILE=str(status),
+        )
+        assert done.returncode == 0, done.stderr
+        assert status.exists()
+        ran += sum(int(word) for word in done.stdout.split(" passed")[0].split()[-1:] if word.isdigit())
+    assert ran == 2
+
+
+def test_the_temporary_folder_is_bazels(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    done = run(
+        f"def test_a(tmp_path):\n    assert str(tmp_path).startswith({str(own)!r})\n",
+        tmp_path,
+        TEST_TMPDIR=str(own),
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_cpu_target_sees_no_gpu(tmp_path: Path) -> None:
+    hidden = "import os\n\ndef test_a():\n    assert os.environ['CUDA_VISIBLE_DEVICES'] == ''\n"
+
+    assert run(hidden, tmp_path, CUDA_VISIBLE_DEVICES="0").returncode == 0
+
+
+@pytest.mark.parametrize("arch", ["sm90", "sm100"])
+def test_a_gpu_target_on_a_machine_without_that_gpu_fails_and_names_it(
+    tmp_path: Path, arch: str
+) -> None:
+    done = run(
+        PASSING,
+        tmp_path,
+        CUDA_VISIBLE_DEVICES="",
+        PLUMBLINE_ARCH=arch,
+        PLUMBLINE_GPUS="1",
+        PLUMBLINE_POOL="h100",
+    )
+
+    assert done.returncode != 0
+    assert f"pool h100 needs 1 GPU(s) of {arch}: wanted 1, this machine offers 0" in done.stderr

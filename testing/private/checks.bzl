@@ -1,0 +1,88 @@
+"""What is wrong with a test's declaration, found while the BUILD file loads."""
+
+load("//testing:claims.bzl", "CLAIMS")
+load("//testing:pools.bzl", "CADENCES", "GPU_COUNTS", "POOLS")
+load("//testing/private:spelling.bzl", "suggestion")
+
+# Tags that the macro writes from its arguments; by hand they could contradict them.
+_RESERVED = ["cadence:", "covers:", "gpus:", "resources:", "seconds:", "sm:", "suite:"]
+
+def _repeated(names):
+    return [name for i, name in enumerate(names) if name in names[:i]]
+
+def _pool_problems(pools, seconds):
+    problems = []
+    if not pools:
+        problems.append("pools is empty: name at least one of %s" % ", ".join(sorted(POOLS)))
+    for pool in _repeated(pools):
+        problems.append("pool '%s' is listed twice: keep one" % pool)
+    for pool in pools:
+        if pool not in POOLS:
+            problems.append("unknown pool '%s': %s" % (pool, suggestion(pool, POOLS.keys())))
+        elif pool not in seconds:
+            problems.append("no seconds for pool '%s': add seconds = {\"%s\": N}, as measured there" % (pool, pool))
+    for pool in seconds:
+        if pool not in pools:
+            problems.append("seconds for pool '%s', which pools does not list: add the pool or drop the seconds" % pool)
+        elif type(seconds[pool]) != "int" or seconds[pool] < 1:
+            problems.append("seconds for pool '%s' is %r: wanted a whole number of 1 or more" % (pool, seconds[pool]))
+    return problems
+
+def _claim_problems(covers, levels):
+    problems = []
+    if not covers:
+        problems.append("covers is empty: name the claims of //testing:claims.bzl that this test vouches for")
+    for claim in _repeated(covers):
+        problems.append("claim '%s' is listed twice: keep one" % claim)
+    for claim in covers:
+        if claim not in CLAIMS:
+            problems.append("unknown claim '%s': %s" % (claim, suggestion(claim, CLAIMS.keys())))
+        elif CLAIMS[claim].level not in levels:
+            problems.append("claim '%s' needs a test of level %s: use %s" % (
+                claim,
+                CLAIMS[claim].level,
+                "layer_test" if CLAIMS[claim].level == "layer" else "smoke_test",
+            ))
+    return problems
+
+def _tag_problems(tags):
+    return [
+        "tag '%s' is written by the macro: use the argument %s instead" % (tag, tag.split(":")[0])
+        for tag in tags
+        if [prefix for prefix in _RESERVED if tag.startswith(prefix)]
+    ] + [
+        "tag '%s' is written by the macro: use pools instead" % tag
+        for tag in tags
+        if tag in POOLS or tag == "gpu"
+    ]
+
+def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, levels):
+    """Every contradiction in the arguments of a test macro.
+
+    Args:
+        name: the test's name.
+        srcs: its sources.
+        covers: the claims it vouches for.
+        pools: the pools it runs on.
+        seconds: dict from pool to measured seconds.
+        gpus: how many GPUs it takes on a GPU pool, or None where unsaid.
+        cadence: how often it runs.
+        tags: tags added by hand.
+        levels: the claim levels that this macro may cover.
+
+    Returns:
+        A list of sentences, each with what to write instead; empty if all is well.
+    """
+    problems = []
+    if not name.endswith("_test"):
+        problems.append("name '%s' should end in _test" % name)
+    if not [src for src in srcs if src.endswith("_test.py")]:
+        problems.append("srcs holds no *_test.py: pytest would collect nothing")
+    problems += _pool_problems(pools, seconds) + _claim_problems(covers, levels) + _tag_problems(tags)
+    if gpus != None and not [pool for pool in pools if pool in POOLS and POOLS[pool].gpu]:
+        problems.append("gpus = %r, but no pool has a GPU: drop it or add a GPU pool" % gpus)
+    if gpus != None and gpus not in GPU_COUNTS:
+        problems.append("gpus = %r: wanted one of %s" % (gpus, GPU_COUNTS))
+    if cadence not in CADENCES:
+        problems.append("unknown cadence '%s': %s" % (cadence, suggestion(cadence, CADENCES)))
+    return problems

