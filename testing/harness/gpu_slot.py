@@ -47,7 +47,9 @@ def parse_gpus(csv: str) -> list[Gpu]:
 
 def machine_gpus() -> list[Gpu]:
     """The GPUs of this machine, none where there is no driver."""
-    program = shutil.which("nvidia-smi", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/local/nvidia/bin")
+    program = shutil.which(
+        "nvidia-smi", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/local/nvidia/bin"
+    )
     if program is None:
         return []
     query = [program, "--query-gpu=index,compute_cap,name", "--format=csv,noheader"]

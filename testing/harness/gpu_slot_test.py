@@ -30,9 +30,9 @@ def test_an_executor_that_hands_out_gpus_is_obeyed() -> None:
 
 
 def test_more_gpus_than_there_are_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(NoGpu, match="wanted 4, this machine offers 2"):
-        with gpu_slot.take(TWO, 4, tmp_path):
-            pass
+    refused = pytest.raises(NoGpu, match="wanted 4, this machine offers 2")
+    with refused, gpu_slot.take(TWO, 4, tmp_path):
+        pass
 
 
 def test_two_tests_at_once_get_different_gpus(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class Tally:
         if not self.ran and "TEST_TOTAL_SHARDS" not in os.environ:
             pool = os.environ.get("PLUMBLINE_POOL", "cpu")
             return (
-                f"all {self.collected - self.deselected} tests were skipped on pool {pool}: a green "
-                "target has to run something; drop the pool, or mend the condition"
+                f"all {self.collected - self.deselected} tests were skipped on pool {pool}: a "
+                "green target has to run something; drop the pool, or mend the condition"
             )
         return None
 

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ def run(test: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]
     """Runs main.py as Bazel would, on a test file with text `test`."""
     file = folder / "inner_test.py"
     file.write_text(test)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TEST", "PLUMBLINE", "XML"))}
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith(("TEST", "PLUMBLINE", "XML"))
+    }
     return subprocess.run(
         [sys.executable, MAIN, file],
         capture_output=True,
@@ -88,7 +91,8 @@ def test_shards_run_each_test_once_and_an_empty_shard_passes(tmp_path: Path) -> 
         )
         assert done.returncode == 0, done.stderr
         assert status.exists()
-        ran += sum(int(word) for word in done.stdout.split(" passed")[0].split()[-1:] if word.isdigit())
+        passed = re.search(r"(\d+) passed", done.stdout)
+        ran += int(passed[1]) if passed else 0
     assert ran == 2
 
 

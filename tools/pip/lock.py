@@ -140,7 +140,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools/bazel run //tools/pip:lock --", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="tools/bazel run //tools/pip:lock --", description=__doc__
+    )
     parser.add_argument(
         "--upgrade", nargs="*", default=[], metavar="NAME",
         help="packages to move to their newest version; '*' for all (default: keep what is locked)",

@@ -1,12 +1,13 @@
 """Stands for python3 where rules_python installs a wheel, and mends what its installation lacks.
 
-Three things. pip prefers an index's file, whose hash the index states, to an equal or better one on
-disk, whose hash it would have to compute: so it downloads torch's CUDA build of 3 GB though a CPU
-build lies there. Wheels come without byte-code into a place that a sandboxed test cannot write, so
-each test would compile torch's 2,400 modules again. And torch's wheel has 12,252 files: a test that
-takes them one by one makes as many links, 9 to 11 s for `import torch` against 2.6 s for one folder.
-So wheels on disk are offered with their hashes, byte-code is compiled once, and a label `directory`
-is added to the wheel's BUILD file.
+- pip prefers an index's file, whose hash the index states, to an equal or better one on disk, whose
+  hash it would have to compute: it downloads torch's CUDA build of 3 GB though a CPU build lies
+  there. So wheels on disk are offered with their hashes.
+- Wheels come without byte-code, into a place that a sandboxed test cannot write: each test would
+  compile torch's 2,400 modules again. So byte-code is compiled once.
+- torch's wheel has 12,252 files; a test that takes them one by one makes as many links: 9 to 11 s
+  for `import torch`, against 2.6 s for one folder. So a label `directory` is added.
+- A wheel's programs lie outside that folder. So they get a second name inside.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import html
 import os
 import py_compile
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +105,10 @@ def finish() -> int:
     except ValueError as error:
         print(f"{Path.cwd().name}: {error}", file=sys.stderr)
         return 1
+    # Where `pip install --target` puts a wheel's programs, and where ruff and uv look for theirs.
+    programs = Path("site-packages/bin")
+    if Path("bin").is_dir() and not programs.exists():
+        shutil.copytree("bin", programs, copy_function=os.link)
     # unchecked-hash: a sandbox or a remote executor does not keep a source's modification time.
     # A package may hold templates that are not Python; what does not compile is left as it is.
     compileall.compile_dir(

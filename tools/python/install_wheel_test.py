@@ -24,16 +24,16 @@ py_library(
 
 
 def test_the_folder_needs_the_folders_of_what_the_wheel_needs() -> None:
-    build = install_wheel.add_directory(
-        BUILD.format(deps='"@pip_numpy//:pkg","@pip_sympy//:pkg"')
-    )
+    build = install_wheel.add_directory(BUILD.format(deps='"@pip_numpy//:pkg","@pip_sympy//:pkg"'))
 
     assert 'name = "directory"' in build
     assert 'deps = ["@pip_numpy//:directory", "@pip_sympy//:directory"]' in build
 
 
 def test_a_wheel_without_needs_has_none() -> None:
-    assert "    deps = [],\n)\n\nexports_files" in install_wheel.add_directory(BUILD.format(deps=""))
+    assert "    deps = [],\n)\n\nexports_files" in install_wheel.add_directory(
+        BUILD.format(deps="")
+    )
 
 
 def test_a_second_run_changes_nothing() -> None:
@@ -66,9 +66,22 @@ def test_byte_code_outlives_a_change_of_modification_time(
     assert done.stdout.strip() == "1"
 
 
+def test_a_wheels_programs_lie_where_a_target_installation_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ruff").write_text("program")
+    (tmp_path / "BUILD.bazel").write_text(BUILD.format(deps=""))
+    monkeypatch.chdir(tmp_path)
+
+    assert install_wheel.finish() == 0
+    assert (tmp_path / "site-packages" / "bin" / "ruff").read_text() == "program"
+
+
 def test_wheels_on_disk_are_offered_with_their_hashes(tmp_path: Path) -> None:
-    for name in ("ml_dtypes-0.6.0-cp311-x.whl", "torch-2.13.0+cpu-cp311-x.whl", "torch_geometric-1-x.whl"):
-        (tmp_path / name).write_bytes(name.encode())
+    for name in ("ml_dtypes-0.6.0", "torch-2.13.0+cpu-cp311", "torch_geometric-1"):
+        (tmp_path / f"{name}-x.whl").write_bytes(f"{name}-x.whl".encode())
     digest = hashlib.sha256(b"torch-2.13.0+cpu-cp311-x.whl").hexdigest()
 
     page = install_wheel.links_page([tmp_path], "torch==2.13.0 --hash=sha256:00")

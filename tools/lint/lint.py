@@ -1,0 +1,99 @@
+"""Style of the whole repository: `tools/bazel run //tools/lint`, with `-- --fix` to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ruff.__main__ import find_ruff_bin
+
+_STARLARK = ("BUILD.bazel", "WORKSPACE", ".bzl")
+
+
+class LintError(Exception):
+    """A checker could not run; the message says what to do."""
+
+
+def workspace() -> Path:
+    """The checkout, whether asked by `bazel run` or from inside a test's runfiles."""
+    asked = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    # A source file in the runfiles is a link to the checkout's own.
+    return Path(asked) if asked else Path(__file__).resolve().parents[2]
+
+
+def sources(root: Path, *suffixes: str) -> list[str]:
+    """Tracked and new files below `root` that end in one of `suffixes` and are not ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    safe = ["git", "-c", f"safe.directory={root}", *command[1:]]
+    done = subprocess.run(safe, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LintError(f"git cannot list {root}: {done.stderr.strip()}")
+    found = [name for name in done.stdout.split("\0") if name.endswith(suffixes)]
+    return [name for name in found if (root / name).is_file()]
+
+
+def _run(root: Path, command: Sequence[str]) -> bool:
+    done = subprocess.run(command, cwd=root, check=False)
+    sys.stdout.flush()
+    return done.returncode == 0
+
+
+def ruff(root: Path, fix: bool) -> bool:
+    """Lint and format of Python."""
+    program = find_ruff_bin()
+    files = sources(root, ".py")
+    check = [program, "check", "--no-cache", *(["--fix"] if fix else []), *files]
+    form = [program, "format", "--no-cache", *([] if fix else ["--diff"]), *files]
+    return all([_run(root, check), _run(root, form)])
+
+
+def mypy(root: Path, fix: bool) -> bool:
+    """Types of Python, in strict mode; nothing to fix by itself."""
+    del fix
+    cache = os.environ.get("TEST_TMPDIR", str(root / ".mypy_cache"))
+    return _run(
+        root,
+        [sys.executable, "-m", "mypy", "--cache-dir", cache, *sources(root, ".py")],
+    )
+
+
+def buildifier(root: Path, fix: bool) -> bool:
+    """Lint and format of BUILD files, WORKSPACE and .bzl."""
+    program = Path(os.environ["PLUMBLINE_BUILDIFIER"]).resolve()
+    modes = ["--mode=fix", "--lint=fix"] if fix else ["--mode=diff", "--lint=warn"]
+    return _run(root, [str(program), *modes, *sources(root, *_STARLARK)])
+
+
+CHECKS: dict[str, Callable[[Path, bool], bool]] = {
+    "buildifier": buildifier,
+    "mypy": mypy,
+    "ruff": ruff,
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the checks asked for (all by default); 1 if one found something, 2 if one cannot run."""
+    parser = argparse.ArgumentParser(prog="tools/bazel run //tools/lint --", description=__doc__)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)}")
+    parser.add_argument("--fix", action="store_true", help="write what can be mended by itself")
+    arguments = parser.parse_args(argv)
+    if unknown := sorted(set(arguments.checks) - set(CHECKS)):
+        parser.error(f"unknown check '{unknown[0]}': wanted one of {', '.join(CHECKS)}")
+    results = {}
+    try:
+        for name in arguments.checks or CHECKS:
+            results[name] = CHECKS[name](workspace(), arguments.fix)
+    except LintError as error:
+        print(f"lint: {error}", file=sys.stderr)
+        return 2
+    for name, fine in results.items():
+        print(f"{name}: {'ok' if fine else 'FAILED'}")
+    return 0 if all(results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
