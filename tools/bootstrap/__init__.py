@@ -1,1 +1,1 @@
-"""Builds a private Bazel from Debian's packages, for machines that cannot reach Bazel's own site."""
+"""Builds a private Bazel from Debian's packages, for machines that cannot reach Bazel's site."""

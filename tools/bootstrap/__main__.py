@@ -6,13 +6,15 @@ from pathlib import Path
 
 from tools.bootstrap import apt_sources
 from tools.bootstrap.errors import BootstrapError
-from tools.bootstrap.install import Bootstrap, Layout, default_home, require_debian
+from tools.bootstrap.install import Bootstrap, Layout
+from tools.bootstrap.machine import default_home, require_debian
 from tools.bootstrap.progress import Progress
 
 _INTERRUPTED = 130
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options; see --help."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.bootstrap", description=__doc__)
     parser.add_argument(
         "--home",
@@ -24,7 +26,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--print-mirror", action="store_true", help="only print the mirror that would be used"
     )
-    parser.add_argument("--force", action="store_true", help="make it anew even if there is one")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="make it anew; stop its servers before (tools/bazel shutdown)",
+    )
     return parser.parse_args(arguments)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tools.bootstrap.closure import Package, dpkg_status, parse_print_uris
 from tools.bootstrap.errors import (
     BAZELISK_HINT,
+    BootstrapError,
     DamagedPackageError,
     MirrorError,
     NoKeyringError,
@@ -24,6 +25,11 @@ KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
 )
 _POLL_SECONDS = 0.2
+_REACHING = re.compile(
+    r"Acquire::(http|https|ftp|mirror|socks|Proxy|Check-Valid-Until|Check-Date|ForceIPv[46]|"
+    r"Max-ValidTime|Min-ValidTime)\b",
+    flags=re.IGNORECASE,
+)
 
 
 def find_keyring(candidates: Sequence[Path] = KEYRINGS) -> Path:
@@ -41,18 +47,21 @@ def find_keyring(candidates: Sequence[Path] = KEYRINGS) -> Path:
     )
 
 
-def acquire_options(dump: str) -> str:
-    """The lines of `apt-config dump` that say how to reach a mirror."""
-    kept = [
-        line
-        for line in dump.splitlines()
-        if line.startswith("Acquire::")
-        and not line.startswith(("Acquire::IndexTargets", "Acquire::Languages", "Acquire::Changelogs"))
-    ]
-    return "\n".join(kept)
+def reaching_options(dump: str) -> str:
+    """The lines of `apt-config dump` that say how to reach a mirror and how old it may be.
+
+    Whatever else the machine says stays out; above all, what would let unsigned indexes pass.
+    """
+    return "\n".join(line for line in dump.splitlines() if _REACHING.match(line))
 
 
-def explain(output: str, mirror: str) -> Exception:
+def native_architecture(dump: str) -> str:
+    """The machine's architecture, such as `amd64`, from `apt-config dump`."""
+    match = re.search(r'^APT::Architecture "(\w+)";', dump, flags=re.MULTILINE)
+    return match[1] if match else "amd64"
+
+
+def explain(output: str, mirror: str) -> BootstrapError:
     """Turns what apt-get printed on failing into the error that tells what to do."""
     reasons = [line for line in output.splitlines() if line.startswith(("E:", "W:", "Err:"))]
     reason = "\n  ".join(reasons[:6]) or output.strip()[-500:] or "apt-get said nothing"
@@ -72,7 +81,7 @@ def explain(output: str, mirror: str) -> Exception:
         return MirrorError(
             f"The index of {mirror} is out of date, or this machine's clock is wrong:\n  {reason}\n"
             "Set the clock; if the mirror is frozen on purpose, say so to apt "
-            "(Acquire::Check-Valid-Until \"false\"; in /etc/apt/apt.conf.d/)."
+            '(Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf.d/).'
         )
     if "unmet dependencies" in output or "held broken packages" in output:
         return MirrorError(
@@ -110,7 +119,8 @@ class PrivateApt:
         ).stdout
         folder = self.folder
         self._config.write_text(
-            f"{acquire_options(machine)}\n"
+            f"{reaching_options(machine)}\n"
+            f'APT::Architectures {{ "{native_architecture(machine)}"; }};\n'
             f'Dir::Etc::main "{folder}/empty/none";\n'
             f'Dir::Etc::parts "{folder}/empty";\n'
             f'Dir::Etc::preferences "{folder}/empty/none";\n'

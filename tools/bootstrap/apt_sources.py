@@ -38,9 +38,7 @@ def parse_one_line(text: str, origin: str = "") -> list[Source]:
             continue
         options = dict(re.findall(r"(\S+?)[+-]?=(\S+)", match["options"] or ""))
         sources.append(
-            Source(
-                (words[0],), (words[1],), tuple(words[2:]), options.get("signed-by", ""), origin
-            )
+            Source((words[0],), (words[1],), tuple(words[2:]), options.get("signed-by", ""), origin)
         )
     return sources
 
@@ -65,7 +63,7 @@ def _stanzas(text: str) -> Iterator[dict[str, str]]:
 
 
 def parse_deb822(text: str, origin: str = "") -> list[Source]:
-    """Parses the `Types: / URIs: / Suites:` format; disabled and source-only stanzas are skipped."""
+    """Parses the `Types: / URIs: / Suites:` format; skips disabled and source-only stanzas."""
     sources = []
     for stanza in _stanzas(text):
         enabled = stanza.get("enabled", "yes").lower() not in ("no", "false", "off", "0")

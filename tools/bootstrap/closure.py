@@ -1,4 +1,4 @@
-"""Chooses the packages: what `apt-get --print-uris` says, with the heavy rest declared installed."""
+"""Chooses the packages: what `apt-get --print-uris` says, with the rest declared installed."""
 
 import re
 from collections.abc import Iterable
@@ -50,6 +50,7 @@ class Package:
 
     @property
     def name(self) -> str:
+        """The package's name, such as `libc6`."""
         return self.filename.partition("_")[0]
 
     @property

@@ -51,16 +51,17 @@ class Loader:
         if not found:
             raise BrokenBuildError(f"The C library's package left no ld-linux under {root}/usr.")
         self.path = found[0]
-        self._library_path = ":".join(map(str, folders))
+        library_path = ":".join(map(str, folders))
+        self._command = [str(self.path), "--library-path", library_path]
 
     def run(self, program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs `program` as it came out of its package."""
-        command = [self.path, "--library-path", self._library_path, program, *arguments]
+        command = [*self._command, str(program), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def libraries(self, binary: Path) -> set[Path]:
         """The files that the loader maps for `binary`, by soname, those of those too."""
-        command = [self.path, "--library-path", self._library_path, "--list", binary]
+        command = [*self._command, "--list", str(binary)]
         listing = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return {Path(match) for match in re.findall(r"=> (/\S+) \(0x", listing)}
 
