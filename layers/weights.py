@@ -86,7 +86,7 @@ def begin_weight_reload(module: torch.nn.Module) -> None:
             child.begin_weight_reload()
         else:
             for parameter in child.parameters(recurse=False):
-                parameter.loaded = False  # type: ignore[attr-defined]
+                parameter.loaded = False
 
 
 def _find(module: torch.nn.Module, name: str, packed: PackedModules) -> _Target:
@@ -152,7 +152,7 @@ def _load(target: _Target, tensor: torch.Tensor) -> None:
             f"{parameter.dtype}. Check the model's configuration."
         )
     parameter.data.copy_(tensor)
-    parameter.loaded = True  # type: ignore[attr-defined]
+    parameter.loaded = True
 
 
 def _missing_plain_parameters(module: torch.nn.Module) -> list[str]:

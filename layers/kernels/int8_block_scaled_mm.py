@@ -66,7 +66,7 @@ def _load_triton() -> Callable[..., Any]:
 INT8_BLOCK_SCALED_MM = Operation(
     "int8_block_scaled_mm",
     (
-        Backend("triton", Needs(package="triton", min_arch=(7, 5)), _load_triton),
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
         Backend("torch", Needs(), _load_torch),
     ),
 )

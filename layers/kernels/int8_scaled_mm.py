@@ -78,7 +78,7 @@ INT8_SCALED_MM = Operation(
             ),
             _load_sgl_kernel,
         ),
-        Backend("triton", Needs(package="triton", min_arch=(7, 5)), _load_triton),
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
         Backend("torch", Needs(), _load_torch),
     ),
 )

@@ -44,7 +44,7 @@ def _load_triton() -> Callable[..., Any]:
 PER_TOKEN_GROUP_INT8_QUANT = Operation(
     "per_token_group_int8_quant",
     (
-        Backend("triton", Needs(package="triton", min_arch=(7, 5)), _load_triton),
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
         Backend("torch", Needs(), _load_torch),
     ),
 )

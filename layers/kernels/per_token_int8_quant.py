@@ -24,7 +24,9 @@ Quantiser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 def quantise_torch(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """x (M, K) float -> codes (M, K) int8 contiguous, scales (M, 1) float32."""
     values = x.float()
-    scales = values.abs().amax(dim=-1, keepdim=True).div_(INT8_MAX).clamp_(min=SMALLEST_SCALE)
+    # On CUDA torch divides by a Python number as a product with its rounded reciprocal.
+    divisor = torch.full((), INT8_MAX, dtype=torch.float32, device=x.device)
+    scales = (values.abs().amax(dim=-1, keepdim=True) / divisor).clamp_(min=SMALLEST_SCALE)
     codes = (values / scales).round_().nan_to_num_(0.0).clamp_(-INT8_MAX, INT8_MAX)
     return codes.to(torch.int8), scales
 
@@ -42,7 +44,7 @@ def _load_triton() -> Callable[..., Any]:
 PER_TOKEN_INT8_QUANT = Operation(
     "per_token_int8_quant",
     (
-        Backend("triton", Needs(package="triton", min_arch=(7, 5)), _load_triton),
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
         Backend("torch", Needs(), _load_torch),
     ),
 )

@@ -138,7 +138,7 @@ class LinearBase(LoadableLayer):
         else:
             self.register_parameter("bias", None)
         for param in self.parameters():
-            param.weight_loader = self.weight_loader_v2  # type: ignore[attr-defined]
+            param.weight_loader = self.weight_loader_v2
 
     def _multiply(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """x (…, K) of this rank -> (…, N) of this rank, after the checks of `_check_input`."""

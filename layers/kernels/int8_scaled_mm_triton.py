@@ -1,0 +1,90 @@
+# The arguments of a kernel have no Python types.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+"""Triton backend of `layers.kernels.int8_scaled_mm`."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from layers.kernels.triton_tiles import choose_tiles, tile_of
+
+BLOCK_K = 128
+
+
+@triton.jit(do_not_specialize=["m"])
+def _multiply(
+    a_ptr,
+    b_ptr,
+    a_scale_ptr,
+    b_scale_ptr,
+    bias_ptr,
+    out_ptr,
+    m,
+    n,
+    k,
+    a_stride,
+    b_stride,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    tile_row, tile_column = tile_of(tl.program_id(0), m, n, BLOCK_M, BLOCK_N, 8)
+    rows = (tile_row * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = (tile_column * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
+    row_inside = rows[:, None] < m
+    column_inside = columns[None, :] < n
+    steps = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * a_stride + steps[None, :]
+    b_ptrs = b_ptr + columns[None, :] * b_stride + steps[:, None]
+    sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    for start in range(0, k, BLOCK_K):
+        left = k - start
+        a = tl.load(a_ptrs + start, mask=row_inside & (steps[None, :] < left), other=0)
+        b = tl.load(b_ptrs + start, mask=column_inside & (steps[:, None] < left), other=0)
+        sums = tl.dot(a, b, acc=sums, out_dtype=tl.int32)
+    a_scale = tl.load(a_scale_ptr + rows[:, None], mask=row_inside, other=0.0)
+    b_scale = tl.load(b_scale_ptr + columns[None, :], mask=column_inside, other=0.0)
+    out = sums.to(tl.float32) * b_scale * a_scale
+    if HAS_BIAS:
+        out += tl.load(bias_ptr + columns[None, :], mask=column_inside, other=0.0).to(tl.float32)
+    out_ptrs = out_ptr + rows[:, None] * n + columns[None, :]
+    tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=row_inside & column_inside)
+
+
+def multiply_triton(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scale: torch.Tensor,
+    b_scale: torch.Tensor,
+    out_dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Takes and returns what `int8_scaled_mm.multiply_torch` does, on a GPU; M > 0."""
+    m, k = a.shape
+    n = b.shape[1]
+    out = torch.empty((m, n), dtype=out_dtype, device=a.device)
+    tiles = choose_tiles(m)
+    grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
+    _multiply[grid](
+        a,
+        b,
+        a_scale,
+        b_scale,
+        bias if bias is not None else a_scale,
+        out,
+        m,
+        n,
+        k,
+        a.stride(0),
+        b.stride(1),
+        HAS_BIAS=bias is not None,
+        BLOCK_M=tiles.rows,
+        BLOCK_N=tiles.columns,
+        BLOCK_K=BLOCK_K,
+        num_warps=tiles.warps,
+        num_stages=tiles.stages,
+    )
+    return out
