@@ -1,6 +1,7 @@
 """`python3 -m tools.bootstrap`: makes the private Bazel if there is none, prints where it is."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Returns 0, or the exit status of the error (see errors.py), 130 if interrupted."""
     options = parse(arguments)
+    # Ended politely, apt-get ends with us; it would go on, holding its lock, otherwise.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.print_mirror:
             print(apt_sources.archive_mirrors(apt_sources.read_sources(), require_debian())[0])

@@ -63,8 +63,8 @@ def native_architecture(dump: str) -> str:
 
 def explain(output: str, mirror: str) -> BootstrapError:
     """Turns what apt-get printed on failing into the error that tells what to do."""
-    reasons = [line for line in output.splitlines() if line.startswith(("E:", "W:", "Err:"))]
-    reason = "\n  ".join(reasons[:6]) or output.strip()[-500:] or "apt-get said nothing"
+    complaints = (line for line in output.splitlines() if line.startswith(("E:", "W:", "Err:")))
+    reason = "\n  ".join(list(dict.fromkeys(complaints))[:6]) or output.strip()[-500:] or "apt-get said nothing"
     if "No space left" in output or "enough free space" in output:
         return NoSpaceError(f"The cache's file system is full:\n  {reason}")
     if "Hash Sum mismatch" in output or "unexpected size" in output:
@@ -106,7 +106,7 @@ class PrivateApt:
         self._write_configuration(suite, keyring)
 
     def _write_configuration(self, suite: str, keyring: Path) -> None:
-        for name in ("lists/partial", "archives/partial", "empty"):
+        for name in ("lists/partial", "archives/partial", "nothing/partial", "empty"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").write_text(dpkg_status(), encoding="utf-8")
         (self.folder / "suite.sources").write_text(
@@ -173,7 +173,9 @@ class PrivateApt:
 
     def closure(self, names: Sequence[str]) -> list[Package]:
         """Everything to fetch for `names` on a machine that has only the assumed packages."""
-        return parse_print_uris(self._run("install", "--print-uris", *names))
+        # Asked with an empty archive folder, since apt does not list what it finds there.
+        nothing = f"Dir::Cache::archives={self.folder}/nothing"
+        return parse_print_uris(self._run("install", "--print-uris", "-o", nothing, *names))
 
     def download(self, names: Sequence[str], tick: Callable[[], None] = lambda: None) -> None:
         """Fetches what `closure` lists into `archives`; what is there already is not fetched."""

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bootstrap import apt, apt_sources, closure, machine, packages
-from tools.bootstrap.errors import BootstrapError, BrokenBuildError, MirrorError, NoSpaceError
+from tools.bootstrap.errors import (
+    BootstrapError,
+    BrokenBuildError,
+    MirrorError,
+    NoSpaceError,
+    SuiteMovedError,
+)
 from tools.bootstrap.lock import exclusive
 from tools.bootstrap.prefix import RC_NAME, PrefixBuilder, rc_belongs_to
 from tools.bootstrap.progress import Progress
@@ -123,7 +129,11 @@ class Bootstrap:
         self.progress.note(f"No Bazel 7 here yet: making one from Debian {self.suite}, once.")
         private = self._first_that_answers(mirrors, keyring)
         chosen = private.closure(closure.WANTED)
-        version = closure.bazel_version(chosen)
+        try:
+            version = closure.bazel_version(chosen)
+        except SuiteMovedError:
+            remove(self.layout.work)
+            raise
         self._download(private, chosen)
         unpacked = self._unpack(private.archives, chosen)
         self._assemble(unpacked, version)
