@@ -18,14 +18,30 @@ ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
 _IDLE_SECONDS = 900
 # Set by `bazel run` or by a test's runner for this process, wrong for a Bazel below it.
 _RUN_VARIABLES = (
-    "BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "RUNFILES_DIR", "JAVA_RUNFILES",
-    "PYTHON_RUNFILES", "RUNFILES_MANIFEST_FILE", "RUNFILES_MANIFEST_ONLY", "PYTHONPATH",
-    "PYTHONSAFEPATH", "BAZELISK_SKIP_WRAPPER",
+    "BUILD_WORKSPACE_DIRECTORY",
+    "BUILD_WORKING_DIRECTORY",
+    "RUNFILES_DIR",
+    "JAVA_RUNFILES",
+    "PYTHON_RUNFILES",
+    "RUNFILES_MANIFEST_FILE",
+    "RUNFILES_MANIFEST_ONLY",
+    "PYTHONPATH",
+    "PYTHONSAFEPATH",
+    "BAZELISK_SKIP_WRAPPER",
 )
 _QUERY = (
-    "query", "//...:*", "--output=streamed_jsonproto", "--order_output=no", "--nokeep_going",
-    "--noproto:locations", "--noproto:flatten_selects", "--proto:default_values",
-    "--proto:rule_inputs_and_outputs", "--consistent_labels", "--color=no", "--curses=no",
+    "query",
+    "//...:*",
+    "--output=streamed_jsonproto",
+    "--order_output=no",
+    "--nokeep_going",
+    "--noproto:locations",
+    "--noproto:flatten_selects",
+    "--proto:default_values",
+    "--proto:rule_inputs_and_outputs",
+    "--consistent_labels",
+    "--color=no",
+    "--curses=no",
 )
 
 
@@ -79,8 +95,12 @@ class Bazel:
 
     def _release(self, workspace: Path) -> str:
         result = subprocess.run(
-            self.command("info", "release"), cwd=workspace, env=environment(),
-            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            self.command("info", "release"),
+            cwd=workspace,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         )
         return result.stdout.decode(errors="replace").strip()
 
@@ -95,8 +115,7 @@ def find_entry(revision_tree: Path, workspace: Path) -> Path:
     if named:
         if shutil.which(named) is None:
             raise PlumbError(
-                f"{ENTRY_VARIABLE} is '{named}', which is not a program; "
-                "unset it or name a Bazel.",
+                f"{ENTRY_VARIABLE} is '{named}', which is not a program; unset it or name a Bazel.",
                 ExitCode.ENVIRONMENT,
             )
         return Path(shutil.which(named) or named).absolute()
@@ -123,8 +142,12 @@ def environment() -> dict[str, str]:
 def _start(command: Sequence[str], workspace: Path, errors: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command, cwd=workspace, env=environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=errors,
+            command,
+            cwd=workspace,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
         )
     except OSError as error:
         raise PlumbError(

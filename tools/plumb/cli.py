@@ -22,8 +22,11 @@ from tools.plumb.revision import Loader, load_both
 
 VERSION = "0.1"
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, rich_markup_mode="rich",
-    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 _EPILOG = """
 [bold]Examples[/bold]
@@ -61,8 +64,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def plumb(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True,
-                           help="Print the version and stop.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
     ] = False,
 ) -> None:
     """Asks the Bazel target graph which tests a change can break."""
@@ -73,8 +78,11 @@ def affected_command(
     base: Annotated[str, typer.Option(metavar="REV", help="Compare with this revision.")],
     head: Annotated[
         str | None,
-        typer.Option(metavar="REV", help="The changed revision; by default the working tree, "
-                     "with uncommitted and untracked files."),
+        typer.Option(
+            metavar="REV",
+            help="The changed revision; by default the working tree, "
+            "with uncommitted and untracked files.",
+        ),
     ] = None,
     run_tests: Annotated[
         bool, typer.Option("--run", help="Run the affected tests that this machine can.")
@@ -104,8 +112,15 @@ def affected_command(
         raise PlumbError("interrupted", ExitCode.INTERRUPTED) from error
 
 
-def _affected(base: str, head: str | None, run_tests: bool, why: str | None, output: Format,
-              manual: bool, root: Path) -> None:
+def _affected(
+    base: str,
+    head: str | None,
+    run_tests: bool,
+    why: str | None,
+    output: Format,
+    manual: bool,
+    root: Path,
+) -> None:
     loader = Loader(Repository.find(root), root, cache.folder_for(root), _notify)
     with ExitStack() as stack:
         base_tree = loader.repository.tree_of(base)
@@ -127,9 +142,14 @@ def _notify(text: str) -> None:
     Console(stderr=True, highlight=False).print(f"[dim]plumb: {escape(text)}[/dim]")
 
 
-def _finish(comparison: affected.Comparison, trees: tuple[Tree, Tree],
-            reason: dict[str, Any] | None, place: Path | None, root: Path,
-            output: Format) -> None:
+def _finish(
+    comparison: affected.Comparison,
+    trees: tuple[Tree, Tree],
+    reason: dict[str, Any] | None,
+    place: Path | None,
+    root: Path,
+    output: Format,
+) -> None:
     """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
     console = Console(highlight=False)
     text = output is Format.TEXT
@@ -156,8 +176,14 @@ def explain(comparison: affected.Comparison, target: str, known: Any) -> dict[st
     """
     label = canonical(target if target.startswith(("//", "@")) else f"//{target}")
     tracer = comparison.tracer
-    fields = {"target": label, "affected": True, "text": "", "file": None, "chain": [label],
-              "changes": []}
+    fields = {
+        "target": label,
+        "affected": True,
+        "text": "",
+        "file": None,
+        "chain": [label],
+        "changes": [],
+    }
     if label not in known:
         near = affected.nearest(label, known)
         raise PlumbError(
@@ -167,8 +193,12 @@ def explain(comparison: affected.Comparison, target: str, known: Any) -> dict[st
     if tracer is not None and tracer.changed(label):
         chain = tracer.chain(label)
         changes = [vars(change) for change in chain.changes]
-        return fields | {"text": affected.describe(chain), "file": chain.file,
-                         "chain": chain.labels, "changes": changes}
+        return fields | {
+            "text": affected.describe(chain),
+            "file": chain.file,
+            "chain": chain.labels,
+            "changes": changes,
+        }
     if comparison.everything:
         return fields | {"text": comparison.everything[0]}
     if any(t.label == label for t in comparison.tests):

@@ -20,8 +20,17 @@ from tools.plumb.graph import Graph, Target
 from tools.plumb.inputs import SteeringInputs
 
 UNCOUNTED_ATTRIBUTES = frozenset(
-    {"name", "visibility", "deprecation", "generator_name", "generator_function",
-     "generator_location", "testonly", "distribs", "licenses"}
+    {
+        "name",
+        "visibility",
+        "deprecation",
+        "generator_name",
+        "generator_function",
+        "generator_location",
+        "testonly",
+        "distribs",
+        "licenses",
+    }
 )
 UNCOUNTED_TAGS = ("covers:", "seconds:", "suite:", "cadence:")
 # A genquery's output is the graph itself, with what is not counted elsewhere.
@@ -84,7 +93,8 @@ class Digests:
                 todo.pop()
                 continue
             waiting = [
-                dep for dep in self.deps(here)
+                dep
+                for dep in self.deps(here)
                 if dep not in self._whole and dep not in open_labels and dep != here
             ]
             if waiting and here not in open_labels:

@@ -100,7 +100,7 @@ class FileTable:
         digest = hashlib.sha256()
         for child in self.below(found):
             inner = self._identity(child, (*parents, found))
-            digest.update(f"{child[len(found):]}\0{inner}\0".encode(errors="surrogateescape"))
+            digest.update(f"{child[len(found) :]}\0{inner}\0".encode(errors="surrogateescape"))
         return f"{link}folder {digest.hexdigest()}"
 
     def _target(self, path: str, entry: Entry) -> str:

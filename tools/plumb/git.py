@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools.plumb.cache import scratch_folder
 from tools.plumb.errors import ExitCode, PlumbError
-from tools.plumb.files import Entry, FileTable
+from tools.plumb.files import SYMLINK, Entry, FileTable
 
 # A checkout of ours must not run the user's hooks, file monitor or sparse rules.
 _OPTIONS = (
@@ -71,8 +71,14 @@ class Repository:
 
     def tree_of(self, revision: str) -> Tree:
         """The workspace's tree at `revision`. Raises PlumbError if git does not know it."""
-        commit = self._run("rev-parse", "--verify", "--quiet", "--end-of-options",
-                           f"{revision}^{{tree}}", check=False)
+        commit = self._run(
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            f"{revision}^{{tree}}",
+            check=False,
+        )
         if commit.returncode != 0:
             raise PlumbError(self._unknown_revision(revision))
         return self._below_prefix(Tree(commit.stdout.decode().strip(), revision))
@@ -101,14 +107,16 @@ class Repository:
 
     def files(self, tree: Tree) -> FileTable:
         """Every file of `tree` with its mode and content id."""
-        listing = self._run("ls-tree", "-r", "-z", "--full-tree", tree.id,
-                            environment=tree.environment)
+        listing = self._run(
+            "ls-tree", "-r", "-z", "--full-tree", tree.id, environment=tree.environment
+        )
         entries = {}
         for line in listing.stdout.decode(errors="surrogateescape").split("\0"):
             if line:
                 head, path = line.split("\t", 1)
                 mode, _, object_id = head.split(" ")
-                entries[path] = Entry(mode, object_id)
+                if not _is_bazel_link(path, mode):
+                    entries[path] = Entry(mode, object_id)
         return FileTable(entries, lambda entry: self.blob(tree, entry.object_id))
 
     def blob(self, tree: Tree, object_id: str) -> bytes:
@@ -122,21 +130,29 @@ class Repository:
         """
         folder.mkdir(parents=True, exist_ok=True)
         index.with_name(index.name + ".lock").unlink(missing_ok=True)
-        environment = {**tree.environment, "GIT_INDEX_FILE": str(index),
-                       "GIT_WORK_TREE": str(folder), "GIT_DIR": str(self._git_dir())}
+        environment = {
+            **tree.environment,
+            "GIT_INDEX_FILE": str(index),
+            "GIT_WORK_TREE": str(folder),
+            "GIT_DIR": str(self._git_dir()),
+        }
         result = _git(folder, "read-tree", "--reset", "-u", tree.id, environment=environment)
         if result.returncode != 0:
             raise PlumbError(
                 f"cannot check out {tree.name} into {folder}: {_last_line(result.stderr)}",
                 ExitCode.ENVIRONMENT,
             )
+        for link in folder.glob("bazel-*"):
+            if _is_bazel_link(link.name, SYMLINK if link.is_symlink() else ""):
+                link.unlink()
 
     def _below_prefix(self, tree: Tree) -> Tree:
         if not self.prefix:
             return tree
         path = f"{tree.id}:{self.prefix.rstrip('/')}"
-        result = self._run("rev-parse", "--verify", "--quiet", path, check=False,
-                           environment=tree.environment)
+        result = self._run(
+            "rev-parse", "--verify", "--quiet", path, check=False, environment=tree.environment
+        )
         if result.returncode == 0:
             return Tree(result.stdout.decode().strip(), tree.name, tree.environment)
         # The workspace did not exist yet: an empty tree, which has no WORKSPACE file.
@@ -149,8 +165,9 @@ class Repository:
             shutil.copyfile(index, target)
             shutil.copystat(index, target)
             # A split index names a file beside itself, which the copy lacks.
-            if self._run("ls-files", "--error-unmatch", "--", ":/", check=False,
-                         environment=environment).returncode in (0, 1):
+            if self._run(
+                "ls-files", "--error-unmatch", "--", ":/", check=False, environment=environment
+            ).returncode in (0, 1):
                 return
             target.unlink()
         self._run("read-tree", "HEAD", check=False, environment=environment)
@@ -186,8 +203,9 @@ class Repository:
             return text
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    def _run(self, *arguments: str, check: bool = True,
-             environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    def _run(
+        self, *arguments: str, check: bool = True, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         result = _git(self.top / self.prefix, *arguments, environment=environment)
         if check and result.returncode != 0:
             raise PlumbError(
@@ -197,16 +215,26 @@ class Repository:
         return result
 
 
-def _git(folder: Path, *arguments: str,
-         environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def _is_bazel_link(path: str, mode: str) -> bool:
+    # Bazel's own links, such as bazel-bin, lead out of the workspace: to packages not ours.
+    return mode == SYMLINK and path.startswith("bazel-") and "/" not in path
+
+
+def _git(
+    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     options = [part for option in _OPTIONS for part in ("-c", option)]
     variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
     variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     variables |= environment or {}
     try:
         return subprocess.run(
-            ["git", *options, *arguments], cwd=folder, env=variables, stdin=subprocess.DEVNULL,
-            capture_output=True, check=False,
+            ["git", *options, *arguments],
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         )
     except (FileNotFoundError, NotADirectoryError) as error:
         raise PlumbError(f"there is no folder {folder}.") from error

@@ -13,13 +13,20 @@ from typing import Any
 
 # Fields of a rule's message that do not say what the rule does; deps are kept apart.
 _SKIPPED_RULE_FIELDS = frozenset(
-    {"name", "ruleClass", "location", "attribute", "ruleInput", "configuredRuleInput",
-     "instantiationStack", "definitionStack"}
+    {
+        "name",
+        "ruleClass",
+        "location",
+        "attribute",
+        "ruleInput",
+        "configuredRuleInput",
+        "instantiationStack",
+        "definitionStack",
+    }
 )
 # Fields of an attribute's message beside its value.
 _SKIPPED_ATTRIBUTE_FIELDS = frozenset(
-    {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel",
-     "globCriteria"}
+    {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel", "globCriteria"}
 )
 RULE, SOURCE, GENERATED, GROUP = "rule", "source", "generated", "group"
 

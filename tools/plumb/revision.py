@@ -127,10 +127,10 @@ def load_both(loader: Loader, base: Tree, head: Tree) -> tuple[Revision | None, 
 
     Raises PlumbError if the head is no Bazel workspace or Bazel cannot load it.
     """
+    if not inputs.is_workspace(loader.repository.files(head)):
+        raise PlumbError(f"{head.name} has no WORKSPACE or MODULE.bazel at its root.")
     older, why = _load_base(loader, base)
     newer = loader.load(head)
-    if not inputs.is_workspace(newer.files):
-        raise PlumbError(f"{head.name} has no WORKSPACE or MODULE.bazel at its root.")
     if older is not None and older.graph.release != newer.graph.release:
         # One was cached under another Bazel, whose own rules differ.
         older = loader.load(base, fresh=True)

@@ -59,8 +59,13 @@ def split(
     return here, elsewhere
 
 
-def run(tests: list[Affected], gpus: dict[str, int], workspace: Path, user_workspace: Path,
-        notify: Notify) -> Outcome:
+def run(
+    tests: list[Affected],
+    gpus: dict[str, int],
+    workspace: Path,
+    user_workspace: Path,
+    notify: Notify,
+) -> Outcome:
     """Runs what this machine can in `workspace`; Bazel's own output goes to stderr.
 
     user_workspace: where tools/bazel is taken from if `workspace` has none.
@@ -85,12 +90,17 @@ def pool_options(pool: str, tests: list[Affected], gpus: dict[str, int]) -> list
         return []
     cards = gpus.get(tests[0].placement.arch or "", 1)
     # The config's filters would leave out tests that take several GPUs.
-    return [f"--config={pool}", "--build_tag_filters=", "--test_tag_filters=",
-            f"--local_resources=gpu={cards}"]
+    return [
+        f"--config={pool}",
+        "--build_tag_filters=",
+        "--test_tag_filters=",
+        f"--local_resources=gpu={cards}",
+    ]
 
 
-def _bazel_test(entry: bazel.Bazel, pool: str, tests: list[Affected], gpus: dict[str, int],
-                workspace: Path) -> int:
+def _bazel_test(
+    entry: bazel.Bazel, pool: str, tests: list[Affected], gpus: dict[str, int], workspace: Path
+) -> int:
     # A file, since a command line cannot hold thousands of labels.
     with tempfile.NamedTemporaryFile("w", suffix=".targets", delete=False) as patterns:
         patterns.write("".join(f"{test.label}\n" for test in tests))
@@ -109,7 +119,10 @@ def _bazel_test(entry: bazel.Bazel, pool: str, tests: list[Affected], gpus: dict
 def _wait(command: list[str], workspace: Path) -> int:
     # stdout is kept for the answer, which another program may read.
     process = subprocess.Popen(
-        command, cwd=workspace, env=bazel.environment(), stdin=subprocess.DEVNULL,
+        command,
+        cwd=workspace,
+        env=bazel.environment(),
+        stdin=subprocess.DEVNULL,
         stdout=sys.stderr.fileno() if _has_descriptor() else None,
     )
     while True:

@@ -56,10 +56,9 @@ class Tracer:
         return Chain([label], None, [])
 
     def _starts(self, label: str) -> bool:
-        return (
-            self.base.knows(label) != self.head.knows(label)
-            or self.base.own(label) != self.head.own(label)
-        )
+        return self.base.knows(label) != self.head.knows(label) or self.base.own(
+            label
+        ) != self.head.own(label)
 
     def _chain_from(self, start: str, users: dict[str, str | None]) -> Chain:
         labels = [start]

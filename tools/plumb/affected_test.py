@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tools.plumb import affected
+from tools.plumb.affected import Comparison, compare
+from tools.plumb.graph import Target
+from tools.plumb.revision import Revision
+from tools.plumb.synthetic import py_test, revision, rule, source
+
+FILES = {"a/t.py": "test", "a/lib.py": "lib", "a/BUILD": "", "b/u.py": "test"}
+
+
+def targets(**attributes: Any) -> list[Target]:
+    return [
+        py_test("//a:t", ["//a:lib", "//a:t.py"], tags=["cpu", "seconds:3"]),
+        rule("//a:lib", deps=["//a:lib.py"], **attributes),
+        py_test(
+            "//b:u",
+            ["//b:u.py"],
+            tags=["gpu", "gpus:2", "seconds:5", "sm:sm90"],
+            exec_properties=[{"key": "test.Pool", "value": "h100"}],
+        ),
+        source("//a:lib.py"),
+        source("//a:t.py"),
+        source("//b:u.py"),
+    ]
+
+
+def labels(base: Revision | None, head: Revision, *, manual: bool = False) -> list[str]:
+    return [test.label for test in compare(base, head, "no base", manual=manual).tests]
+
+
+def answer(head_files: dict[str, str], *head_targets: Target) -> Comparison:
+    base = revision(FILES, *targets())
+    return compare(base, revision(head_files, *(head_targets or targets())), "", manual=False)
+
+
+def test_the_same_revision_affects_nothing() -> None:
+    assert answer(FILES).tests == []
+
+
+def test_a_source_affects_the_tests_above_it() -> None:
+    found = answer({**FILES, "a/lib.py": "edited"}).tests
+
+    assert [(t.label, t.cause, t.because) for t in found] == [("//a:t", "input", "a/lib.py")]
+
+
+def test_an_attribute_is_named_with_its_target() -> None:
+    found = answer(FILES, *targets(imports=["x"])).tests
+
+    assert [(t.label, t.because) for t in found] == [("//a:t", "//a:lib: imports")]
+
+
+def test_the_placement_is_read_from_the_test() -> None:
+    (found,) = answer({**FILES, "b/u.py": "edited"}).tests
+
+    assert (found.placement.pool, found.placement.gpus, found.placement.seconds) == ("h100", 2, 5)
+
+
+def test_a_new_test_is_affected_and_a_removed_one_is_reported() -> None:
+    base = revision(FILES, *targets())
+    head = revision(FILES, *targets()[:2], *targets()[3:], py_test("//b:v"))
+    found = compare(base, head, "", manual=False)
+
+    assert [(t.label, t.cause) for t in found.tests] == [("//b:v", "new")]
+    assert found.removed == ["//b:u"]
+
+
+def test_a_steering_file_affects_everything_and_says_so() -> None:
+    found = answer({**FILES, ".bazelrc": "test --x"})
+
+    assert [t.label for t in found.tests] == ["//a:t", "//b:u"]
+    assert found.everything == [".bazelrc changed: it steers Bazel itself"]
+    assert {t.cause for t in found.tests} == {"everything"}
+
+
+def test_an_unowned_file_affects_everything_unless_the_policy_knows_it() -> None:
+    unknown = answer({**FILES, "a/stray.bin": "x"})
+    known = answer({**FILES, "a/notes.md": "x"})
+
+    assert len(unknown.tests) == 2 and "a/stray.bin" in unknown.everything[0]
+    assert known.tests == [] and known.unowned[0].path == "a/notes.md"
+
+
+def test_a_toolchain_of_the_repository_affects_everything() -> None:
+    def with_toolchain(content: str) -> Revision:
+        return revision(
+            {**FILES, "tc/x": content},
+            *targets(),
+            source("//tc:x"),
+            rule("//tc:real", deps=["//tc:x"]),
+            rule("//tc:tc", "toolchain", toolchain="@//tc:real"),
+        )
+
+    found = compare(with_toolchain("1"), with_toolchain("2"), "", manual=False)
+
+    assert len(found.tests) == 2 and "//tc:real changed" in found.everything[0]
+
+
+def test_no_base_affects_everything_with_the_reason() -> None:
+    found = compare(None, revision(FILES, *targets()), "it does not load", manual=False)
+
+    assert len(found.tests) == 2 and found.everything == ["it does not load"]
+
+
+def test_manual_tests_are_left_out_unless_asked_for() -> None:
+    head = revision(FILES, py_test("//a:m", tags=["manual"]))
+
+    assert labels(None, head) == []
+    assert labels(None, head, manual=True) == ["//a:m"]
+
+
+def test_a_test_tagged_external_always_runs() -> None:
+    made = revision(FILES, py_test("//a:e", tags=["external"]))
+    (found,) = compare(made, made, "", manual=False).tests
+
+    assert found.cause == affected.ALWAYS
+
+
+def test_package_settings_count_where_a_build_file_differs() -> None:
+    old = revision({**FILES, "a/BUILD": "# x"}, *targets())
+    comment = revision({**FILES, "a/BUILD": "# y"}, *targets())
+    features = revision({**FILES, "a/BUILD": 'package(features = ["f"])'}, *targets())
+
+    assert labels(old, comment) == []
+    assert labels(old, features) == ["//a:t"]
+
+
+def test_near_labels_are_suggested() -> None:
+    assert affected.nearest("//a:tt", ["//a:t", "//zzz:q"]) == ["//a:t"]

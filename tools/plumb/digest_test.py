@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tools.plumb.digest import Digests
+from tools.plumb.graph import Graph, Target
+from tools.plumb.inputs import SteeringInputs
+from tools.plumb.synthetic import files, generated, graph, py_test, rule, source
+
+LOCK = "numpy==1\n    # via scipy\nscipy==1\n    # via -r x\ntorch==1\n    # via -r x\n"
+
+
+def digests(texts: dict[str, str], made: Graph, **steering: Any) -> Digests:
+    return Digests(made, files(texts), SteeringInputs(**steering))
+
+
+def whole(target: Target, *others: Target, texts: dict[str, str] | None = None) -> str:
+    return digests(texts or {}, graph(target, *others)).whole(target.label)
+
+
+def test_a_source_counts_through_every_level() -> None:
+    made = graph(
+        py_test("//a:t", ["//a:alias"]),
+        rule("//a:alias", "alias", ["//a:out"]),
+        generated("//a:out", "//a:gen"),
+        rule("//a:gen", "genrule", ["//a:s"]),
+        source("//a:s"),
+    )
+
+    assert digests({"a/s": "1"}, made).whole("//a:t") != digests({"a/s": "2"}, made).whole("//a:t")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"size": "large"},
+        {"tags": ["cpu", "exclusive"]},
+        {"$rule_implementation_hash": "b"},
+        {"env": [{"key": "A", "value": "b"}]},
+    ],
+)
+def test_attributes_count(changed: dict[str, Any]) -> None:
+    attributes = {"size": "small", "tags": ["cpu"], "$rule_implementation_hash": "a"}
+
+    assert whole(py_test("//a:t", **attributes)) != whole(py_test("//a:t", **attributes | changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"visibility": ["//x"]},
+        {"generator_location": "a/BUILD:9:1"},
+        {"tags": ["seconds:9", "cpu", "covers:x.y", "suite:s", "cadence:nightly"]},
+    ],
+)
+def test_what_changes_no_result_does_not_count(changed: dict[str, Any]) -> None:
+    attributes = {"size": "small", "tags": ["cpu", "seconds:3"]}
+
+    assert whole(py_test("//a:t", **attributes)) == whole(py_test("//a:t", **attributes | changed))
+
+
+def test_the_rule_class_and_the_label_count() -> None:
+    assert whole(rule("//a:t", "sh_test")) != whole(rule("//a:t", "py_test"))
+    assert whole(rule("//a:t")) != whole(rule("//a:u"))
+
+
+def test_a_label_without_target_is_the_file_or_folder_of_that_path() -> None:
+    target = py_test("//a:t", ["//a:folder"])
+
+    assert whole(target, texts={"a/folder/x": "1"}) != whole(target, texts={"a/folder/x": "2"})
+
+
+def test_a_wheel_counts_with_its_needs_only() -> None:
+    target = py_test("//a:t", ["@pip_scipy//:pkg", "@pip//scipy:pkg"])
+
+    def with_lock(text: str) -> str:
+        return digests({"lock": text}, graph(target), locks={"pip": "lock"}).whole("//a:t")
+
+    assert with_lock(LOCK) != with_lock(LOCK.replace("numpy==1", "numpy==2"))
+    assert with_lock(LOCK) == with_lock(LOCK.replace("torch==1", "torch==2"))
+
+
+def test_a_file_of_the_hub_itself_is_the_whole_lock() -> None:
+    target = py_test("//a:t", ["@pip//:requirements.bzl"])
+    old, new = (
+        digests({"lock": text}, graph(target), locks={"pip": "lock"}).whole("//a:t")
+        for text in (LOCK, LOCK.replace("torch==1", "torch==2"))
+    )
+
+    assert old != new
+
+
+def test_package_settings_count_for_the_package() -> None:
+    made = graph(rule("//a:x"), rule("//b:x"))
+    plain = Digests(made, files({}), SteeringInputs())
+    with_features = Digests(made, files({}), SteeringInputs(), {"a": "features"})
+
+    assert plain.whole("//a:x") != with_features.whole("//a:x")
+    assert plain.whole("//b:x") == with_features.whole("//b:x")
+
+
+def test_a_genquery_reads_the_whole_graph() -> None:
+    query = rule("//a:q", "genquery")
+
+    assert whole(query, rule("//b:x", visibility=["//c"])) != whole(query, rule("//b:x"))
+
+
+def test_a_cycle_ends_and_still_counts_content() -> None:
+    made = graph(
+        rule("//a:x", deps=["//a:y"]), rule("//a:y", deps=["//a:x", "//a:s"]), source("//a:s")
+    )
+
+    assert digests({"a/s": "1"}, made).whole("//a:x") != digests({"a/s": "2"}, made).whole("//a:x")
+
+
+def test_a_deep_chain_needs_no_deep_stack() -> None:
+    chain = [rule(f"//a:n{i}", deps=[f"//a:n{i + 1}"]) for i in range(5000)]
+
+    assert digests({}, graph(*chain)).whole("//a:n0")

@@ -1,0 +1,164 @@
+"""Compares `plumb affected` with what a real `bazel test` runs again, one kind of change after
+the other in one small workspace.
+
+Needs a Bazel: $PLUMBLINE_BAZEL, or this repository's tools/bazel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from tools.plumb.tiny_workspace import FILES, RC, RULES, Tiny
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
+    below = os.environ.get("TEST_TMPDIR")
+    folder = Path(mkdtemp(dir=below)) if below else tmp_path_factory.mktemp("tiny")
+    (folder / "caches").mkdir()
+    # The entry finds its own Bazel in the user's cache, not in the one that plumb gets here.
+    entry = os.environ.get("PLUMBLINE_BAZEL") or Path(__file__).resolve().parents[1] / "bazel"
+    wrapper = folder / "bazel"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    wrapper.write_text(f"#!/bin/sh\nXDG_CACHE_HOME='{cache}' exec '{entry}' \"$@\"\n")
+    wrapper.chmod(0o755)
+    made = Tiny(folder / "workspace", wrapper, folder / "caches")
+    for path, text in FILES.items():
+        made.write(path, text)
+    made.git("init", "--quiet", ".")
+    made.commit()
+    try:
+        assert len(made.executed()) == 7
+        yield made
+    finally:
+        made.shut_down()
+
+
+Edit = Callable[[Tiny], object]
+# Edits after which plumb has to name exactly the tests that Bazel runs.
+EXACT: dict[str, Edit] = {
+    "nothing": lambda t: None,
+    "source edit": lambda t: t.write("app/plain.sh", "#!/bin/sh\n# edited\nexit 0\n"),
+    "transitive source edit": lambda t: t.write("lib/core.txt", "core 2\n"),
+    "edit of an unused source": lambda t: t.write("lib/unused.txt", "unused 2\n"),
+    "BUILD comment": lambda t: t.replace("lib/BUILD", "filegroup(", "# a comment\nfilegroup("),
+    "attribute change": lambda t: t.replace(
+        "app/BUILD", '"core_test", ', '"core_test", args = ["x"], '
+    ),
+    "default spelled out": lambda t: t.replace(
+        "app/BUILD", 'name = "plain_test",', 'name = "plain_test", flaky = False,'
+    ),
+    "file added to a glob": lambda t: t.write("lib/parts/c.txt", "c\n"),
+    "file removed from a glob": lambda t: (t.root / "lib/parts/a.txt").unlink(),
+    "file in a folder label": lambda t: t.write("app/folder/more.txt", "more\n"),
+    "alias retargeted": lambda t: t.replace("lib/BUILD", 'actual = ":core"', 'actual = ":unused"'),
+    "visibility": lambda t: t.replace(
+        "lib/BUILD", 'name = "core",', 'name = "core", visibility = ["//app:__pkg__"],'
+    ),
+    "package group": lambda t: t.replace("lib/BUILD", '["//..."]', '["//app/..."]'),
+    "macro edit that changes nothing": lambda t: t.replace(
+        "macros.bzl", "native.sh_test(", "_ = 1\n    native.sh_test("
+    ),
+    "macro edit that changes one": lambda t: t.replace(
+        "macros.bzl", "**kwargs)\n", "env = {'A': 'b'} if name == 'lone_test' else {}, **kwargs)\n"
+    ),
+    "unused .bzl added": lambda t: t.write("new.bzl", "X = 1\n"),
+    "test renamed": lambda t: t.replace("app/BUILD", '"lone_test"', '"alone_test"'),
+    "test deleted": lambda t: t.replace("app/BUILD", 'checked(name = "alone_test")', ""),
+    "test added": lambda t: t.replace(
+        "app/BUILD", "test_suite", 'checked(name = "new_test")\ntest_suite'
+    ),
+    "link in place of a file": lambda t: t.link("lib/core.txt", "unused.txt"),
+    "edit behind a link": lambda t: t.write("lib/unused.txt", "unused 3\n"),
+    "documentation": lambda t: t.write("README.md", "More.\n"),
+    "BUILD added below a glob": lambda t: t.write("lib/parts/BUILD", ""),
+}
+# Edits for which plumb may name more tests than Bazel runs.
+SOUND: dict[str, Edit] = {
+    "executable bit": lambda t: (t.root / "lib/core.txt").chmod(0o755),
+    ".bzl comment in a rule": lambda t: t.write("rules.bzl", "# a comment\n" + RULES),
+    "rule edit": lambda t: t.replace("rules.bzl", "cat /dev/null", "cat /dev/null /dev/null"),
+    "WORKSPACE comment": lambda t: t.write("WORKSPACE", 'workspace(name = "tiny")\n# x\n'),
+    ".bazelrc option": lambda t: t.write(".bazelrc", RC + "test --test_env=A=b\n"),
+    "package features": lambda t: t.replace("lib/BUILD", "package(", 'package(features = ["x"], '),
+    "unowned file": lambda t: t.write("lib/stray.txt", "stray\n"),
+}
+
+
+def _apply(tiny: Tiny, edit: Edit) -> tuple[set[str], set[str]]:
+    try:
+        edit(tiny)
+        return tiny.selected(), tiny.executed()
+    finally:
+        tiny.commit()
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_names_exactly_what_bazel_runs(tiny: Tiny, kind: str) -> None:
+    selected, executed = _apply(tiny, EXACT[kind])
+    assert selected == executed
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_names_at_least_what_bazel_runs(tiny: Tiny, kind: str) -> None:
+    selected, executed = _apply(tiny, SOUND[kind])
+    print(f"{kind}: {len(selected - executed)} more than Bazel's {len(executed)}")
+    assert selected >= executed
+
+
+def test_leaves_out_tags_that_change_no_result_though_bazel_runs_the_test_again(
+    tiny: Tiny,
+) -> None:
+    selected, executed = _apply(
+        tiny, lambda t: t.replace("app/BUILD", '"seconds:3"', '"seconds:4", "covers:a.b"')
+    )
+    assert (selected, executed) == (set(), {"//app:core_test"})
+
+
+def test_a_base_that_does_not_load_selects_everything(tiny: Tiny) -> None:
+    tiny.write("app/broken/BUILD", "no_such_rule()\n")
+    broken = tiny.plumb("--base", "HEAD")
+    tiny.commit()
+    (tiny.root / "app/broken/BUILD").unlink()
+
+    selected = tiny.selected()
+
+    assert broken.returncode == 7
+    assert "no_such_rule" in broken.stderr and "Traceback" not in broken.stderr
+    assert "//app:core_test" in selected and "//app:new_test" in selected
+
+
+def test_leaves_the_users_checkout_as_it_was(tiny: Tiny) -> None:
+    tiny.commit()
+    tiny.write("lib/other.txt", "dirty\n")
+    tiny.write("untracked.md", "untracked\n")
+    before = (
+        tiny.git("status", "--porcelain"),
+        (tiny.root / ".git/index").read_bytes(),
+        sorted(p for p in (tiny.root / ".git").rglob("*")),
+    )
+
+    tiny.plumb("--base", "HEAD~1")
+
+    assert before == (
+        tiny.git("status", "--porcelain"),
+        (tiny.root / ".git/index").read_bytes(),
+        sorted(p for p in (tiny.root / ".git").rglob("*")),
+    )
+    (tiny.root / "untracked.md").unlink()
+
+
+def test_runs_what_is_affected_and_says_if_it_failed(tiny: Tiny) -> None:
+    tiny.commit()
+    tiny.write("app/plain.sh", "#!/bin/sh\nexit 1\n")
+
+    result = tiny.plumb("--base", "HEAD", "--run", "--format", "json")
+
+    assert result.returncode == 3, result.stderr
+    assert json.loads(result.stdout)["run"]["ran"] == {"cpu": {"tests": 1, "bazel_exit": 3}}

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from tools.plumb import lock
+
+TEXT = """\
+# Written by a tool.
+numpy==2.1.0 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+    # via
+    #   -r requirements.in
+    #   scipy
+ml-dtypes==0.5 \\
+    --hash=sha256:cc
+    # via torch
+scipy==1.14 --hash=sha256:dd
+    # via -r requirements.in
+torch[extra]==2.9 ; python_version >= "3.11" \\
+    --hash=sha256:ee
+    # via
+    #   -r requirements.in (line 3)
+    #   lightning[all]
+"""
+
+
+def identity(text: str, wheel: str | None) -> str:
+    return lock.parse(text).identity(wheel)
+
+
+def test_reads_entries_and_who_needs_whom() -> None:
+    read = lock.parse(TEXT)
+
+    assert set(read.entries) == {"numpy", "ml-dtypes", "scipy", "torch"}
+    assert read.closure("scipy") == {"scipy", "numpy"}
+    assert read.closure("torch") == {"torch", "ml-dtypes"}
+    assert not read.orphans
+
+
+def test_a_bump_reaches_the_wheels_that_need_it_and_no_other() -> None:
+    bumped = TEXT.replace("numpy==2.1.0", "numpy==2.2.0")
+
+    assert identity(TEXT, "numpy") != identity(bumped, "numpy")
+    assert identity(TEXT, "scipy") != identity(bumped, "scipy")
+    assert identity(TEXT, "torch") == identity(bumped, "torch")
+
+
+def test_comments_order_and_line_breaks_do_not_count() -> None:
+    blocks = TEXT.split("scipy==")
+    moved = f"# Other words.\nscipy=={blocks[1]}{blocks[0]}"
+    joined = TEXT.replace("aa \\\n    --hash=sha256:bb", "bb --hash=sha256:aa")
+
+    for wheel in ("numpy", "scipy", "torch", None):
+        assert identity(TEXT, wheel) == identity(moved, wheel) == identity(joined, wheel)
+
+
+def test_a_marker_counts() -> None:
+    assert identity(TEXT, "torch") != identity(TEXT.replace("3.11", "3.12"), "torch")
+
+
+def test_options_for_all_count_for_each() -> None:
+    assert identity(TEXT, "scipy") != identity(f"--only-binary :all:\n{TEXT}", "scipy")
+
+
+def test_a_wheel_that_says_not_who_needs_it_may_be_needed_by_all() -> None:
+    text = f"{TEXT}mystery==1.0\n"
+
+    assert "mystery" in lock.parse(text).closure("scipy")
+    assert identity(text, "scipy") != identity(f"{TEXT}mystery==2.0\n", "scipy")
+
+
+def test_an_unknown_wheel_is_the_whole_lock() -> None:
+    bumped = TEXT.replace("numpy==2.1.0", "numpy==2.2.0")
+
+    assert identity(TEXT, "unheard-of") != identity(bumped, "unheard-of")
+
+
+def test_a_cycle_of_needs_ends() -> None:
+    assert lock.parse("a==1\n    # via b\nb==1\n    # via a\n").closure("a") == {"a", "b"}
+
+
+def test_names_are_compared_in_their_normal_form() -> None:
+    assert lock.normal_name("ML_Dtypes") == "ml-dtypes"

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import create_autospec
+
+import pytest
+
+from tools.plumb import inputs, revision
+from tools.plumb.bazel import GraphError
+from tools.plumb.errors import PlumbError
+from tools.plumb.git import Repository, Tree
+from tools.plumb.graph import Graph
+from tools.plumb.synthetic import files
+
+TREE = {
+    "WORKSPACE": 'pip_parse(name = "pip", requirements_lock = "//:lock")',
+    "lock": "a==1",
+    "a/BUILD": "",
+    "a/x.bzl": "",
+    "a/s.py": "",
+    "a/link": "->s.py",
+    ".bazelrc": "",
+}
+BASE, HEAD = Tree("1" * 40, "base"), Tree("2" * 40, "head")
+
+
+def key(changes: dict[str, str]) -> str:
+    tree = files({**TREE, **changes})
+    return revision.graph_key(tree, inputs.read(tree))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"a/BUILD": "x"},
+        {"a/x.bzl": "x"},
+        {"a/new.py": ""},
+        {"a/link": "->BUILD"},
+        {"WORKSPACE": ""},
+        {"lock": "a==2"},
+        {".bazelrc": "build --x"},
+    ],
+)
+def test_the_graph_depends_on_names_and_on_what_bazel_loads(changes: dict[str, str]) -> None:
+    assert key(changes) != key({})
+
+
+def test_the_graph_does_not_depend_on_what_sources_say() -> None:
+    assert key({"a/s.py": "edited"}) == key({"a/s.py": "*edited"}) == key({})
+
+
+class Loader(revision.Loader):
+    """Answers from a list of graphs, and fails where one is None."""
+
+    def _query(self, tree: Tree) -> Graph:
+        release = RELEASES[tree.name].pop(0)
+        if release is None:
+            raise GraphError("broken", 7)
+        return Graph({}, release)
+
+
+RELEASES: dict[str, list[str | None]] = {}
+
+
+def loader(folder: Path, base: dict[str, str], head: dict[str, str]) -> Loader:
+    repository = create_autospec(Repository, instance=True)
+    trees = {BASE.id: files(base), HEAD.id: files(head)}
+    repository.files.side_effect = lambda tree: trees[tree.id]
+    return Loader(repository, folder, folder, lambda text: None)
+
+
+def test_a_graph_of_another_bazel_is_read_anew(tmp_path: Path) -> None:
+    RELEASES.update(base=["7.6", "7.7"], head=["7.7", "7.7"])
+    made = loader(tmp_path, TREE, {**TREE, "a/BUILD": "x"})
+
+    base, head, _ = revision.load_both(made, BASE, HEAD)
+
+    assert base is not None and base.graph.release == head.graph.release == "7.7"
+
+
+def test_a_base_that_does_not_load_is_no_base(tmp_path: Path) -> None:
+    RELEASES.update(base=[None], head=["7.7"])
+    made = loader(tmp_path, TREE, {**TREE, "a/BUILD": "x"})
+
+    base, head, why = revision.load_both(made, BASE, HEAD)
+
+    assert base is None and "broken" in why and head.graph.release == "7.7"
+
+
+def test_a_base_without_workspace_is_no_base(tmp_path: Path) -> None:
+    RELEASES.update(head=["7.7"])
+
+    base, _, why = revision.load_both(loader(tmp_path, {}, TREE), BASE, HEAD)
+
+    assert base is None and "base has no WORKSPACE" in why
+
+
+def test_a_head_without_workspace_or_that_does_not_load_is_an_error(tmp_path: Path) -> None:
+    RELEASES.update(base=["7.7"], head=[None])
+    with pytest.raises(PlumbError, match="broken"):
+        revision.load_both(loader(tmp_path, TREE, {**TREE, "a/BUILD": "y"}), BASE, HEAD)
+
+    with pytest.raises(PlumbError, match="head has no WORKSPACE"):
+        revision.load_both(loader(tmp_path, TREE, {}), BASE, replace(HEAD))

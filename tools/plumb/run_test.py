@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.plumb import run
+from tools.plumb.affected import Affected
+from tools.plumb.errors import ExitCode
+from tools.plumb.pools import Placement
+
+
+def made(label: str, pool: str, gpus: int = 0, arch: str | None = None) -> Affected:
+    return Affected(label, Placement(pool, arch, gpus, 1, None), "input", "x")
+
+
+TESTS = [
+    made("//a:c", "cpu"),
+    made("//a:one", "h100", 1, "sm90"),
+    made("//a:two", "h100", 2, "sm90"),
+    made("//a:b", "b200", 1, "sm100"),
+]
+
+
+def fake_bazel(folder: Path, code: int) -> Path:
+    """A workspace whose tools/bazel writes down what it was given and exits with `code`."""
+    entry = folder / "tools" / "bazel"
+    entry.parent.mkdir(parents=True)
+    entry.write_text(
+        '#!/bin/sh\necho "$@" >> calls\n'
+        f'for a in "$@"; do case $a in *pattern_file=*) cat "${{a#*=}}" >> calls;; esac; done\n'
+        f"exit {code}\n"
+    )
+    entry.chmod(0o755)
+    return folder
+
+
+def labels(groups: dict[str, list[Affected]]) -> dict[str, list[str]]:
+    return {pool: [test.label for test in tests] for pool, tests in groups.items()}
+
+
+def test_splits_by_what_this_machine_has() -> None:
+    here, elsewhere = run.split(TESTS, {"sm90": 1})
+
+    assert labels(here) == {"cpu": ["//a:c"], "h100": ["//a:one"]}
+    assert labels(elsewhere) == {"h100": ["//a:two"], "b200": ["//a:b"]}
+
+
+def test_without_a_gpu_only_cpu_tests_run() -> None:
+    here, elsewhere = run.split(TESTS, {})
+
+    assert list(here) == ["cpu"] and sorted(elsewhere) == ["b200", "h100"]
+
+
+def test_gpu_pools_get_their_config_and_all_cards() -> None:
+    options = run.pool_options("h100", TESTS[1:3], {"sm90": 4})
+
+    assert "--config=h100" in options and "--local_resources=gpu=4" in options
+    assert run.pool_options("cpu", TESTS[:1], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("bazel_code", "code"),
+    [
+        (0, ExitCode.OK),
+        (3, ExitCode.TESTS_FAILED),
+        (1, ExitCode.BUILD_FAILED),
+        (8, ExitCode.INTERRUPTED),
+        (36, ExitCode.BUILD_FAILED),
+    ],
+)
+def test_bazels_exit_code_becomes_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bazel_code: int, code: ExitCode
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, bazel_code)
+
+    outcome = run.run(TESTS, {}, workspace, workspace, lambda text: None)
+
+    assert outcome.code is code
+    assert outcome.ran == {"cpu": (1, bazel_code)}
+    assert outcome.left == {"h100": ["//a:one", "//a:two"], "b200": ["//a:b"]}
+    assert (tmp_path / "calls").read_text().splitlines()[1:] == ["//a:c"]
+
+
+def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
+    outcome = run.run(TESTS[3:], {}, tmp_path, tmp_path, lambda text: None)
+
+    assert outcome.code is ExitCode.OK and outcome.left == {"b200": ["//a:b"]}

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from tools.plumb import unowned
+from tools.plumb.errors import PlumbError
+from tools.plumb.synthetic import files, revision, source
+from tools.plumb.unowned import Decision, Rule
+
+POLICY = (
+    Rule("**/*.md", "nothing", "documentation"),
+    Rule("boot/*.py", "everything", "makes Bazel", even_if_owned=True),
+)
+FILES = {
+    "a/BUILD": "",
+    "a/s.py": "",
+    "a/x.bzl": "",
+    "a/doc.md": "",
+    "boot/b.py": "",
+    "d/e/f": "",
+    "real/r.py": "",
+    "link": "->real",
+    "stray": "",
+    "lock": "",
+    "WORKSPACE": 'pip_parse(name = "pip", requirements_lock = "//:lock")',
+}
+TARGETS = (source("//a:s.py"), source("//boot:b.py"), source("//:d"), source("//:link/r.py"))
+
+
+def decide(*paths: str) -> list[Decision]:
+    made = revision(FILES, *TARGETS)
+    return unowned.decide(list(paths), made, made, POLICY)
+
+
+def test_what_the_graph_accounts_for_needs_no_decision() -> None:
+    assert decide("a/s.py", "a/BUILD", "a/x.bzl", "WORKSPACE", "lock", "d/e/f") == []
+
+
+def test_links_are_owned_with_what_they_lead_to() -> None:
+    assert decide("link", "real/r.py") == []
+
+
+def test_a_deleted_source_was_owned_by_the_base() -> None:
+    base, head = revision(FILES, *TARGETS), revision({})
+
+    assert unowned.decide(["a/s.py"], base, head, POLICY) == []
+
+
+def test_the_policy_decides_and_unknown_means_everything() -> None:
+    found = {d.path: d.affects for d in decide("a/doc.md", "stray")}
+
+    assert found == {"a/doc.md": "nothing", "stray": "everything"}
+
+
+def test_a_rule_can_hold_for_owned_files_too() -> None:
+    assert [(d.path, d.reason) for d in decide("boot/b.py")] == [("boot/b.py", "makes Bazel")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("**/*.md", "README.md", True),
+        ("**/*.md", "a/b/c.md", True),
+        ("*.md", "a/c.md", False),
+        ("docs/**", "docs/a/b", True),
+        ("docs/**", "docsx/a", False),
+        ("a.b", "aXb", False),
+        ("a/?.py", "a/b.py", True),
+        ("**/.gitignore", ".gitignore", True),
+    ],
+)
+def test_patterns(pattern: str, path: str, matches: bool) -> None:
+    assert Rule(pattern, "nothing", "").matches(path) is matches
+
+
+def test_the_revisions_own_policy_is_read() -> None:
+    text = '[[rule]]\npattern = "x"\naffects = "nothing"\nreason = "y"\n'
+    tree = files({unowned.POLICY_PATH: text})
+
+    assert unowned.policy_of(tree) == (Rule("x", "nothing", "y"),)
+    assert unowned.policy_of(files({}))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[rule]", "cannot be read"),
+        ('[[rule]]\npatern = "x"\n', "patern"),
+        ('[[rule]]\npattern = "x"\naffects = "some"\nreason = ""\n', "'x' says affects = 'some'"),
+    ],
+)
+def test_a_broken_policy_is_an_error_that_names_the_entry(text: str, says: str) -> None:
+    with pytest.raises(PlumbError, match=r"policy\.toml") as error:
+        unowned.parse_policy(text)
+    assert says in str(error.value)
