@@ -1,4 +1,4 @@
-"""The vocabulary of tests: layer_test, smoke_test, unit_test, oracle_library.
+"""The vocabulary of tests: layer_test, smoke_test, unit_test, checkout_test, oracle_library.
 
     layer_test(
         name = "int8_linear_test",
@@ -134,6 +134,32 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         seconds = seconds,
         srcs = srcs,
         tags = tags,
+        **kwargs
+    )
+
+def checkout_test(*, name, tags = [], **kwargs):
+    """A unit_test that reads the checkout itself or runs its tools/bazel: style, the graph's shape.
+
+    What it reads are no declared inputs, so that no earlier result says anything: it runs each time.
+
+    Args:
+        name: the target's name.
+        tags: further tags.
+        **kwargs: passed on to unit_test.
+    """
+    unit_test(
+        name = name,
+        # tools/bazel finds its Bazel, and pip its settings, as they do for the user.
+        env_inherit = [
+            "HOME",
+            "PATH",
+            "PIP_CONFIG_FILE",
+            "PIP_EXTRA_INDEX_URL",
+            "PIP_FIND_LINKS",
+            "PIP_INDEX_URL",
+            "XDG_CACHE_HOME",
+        ],
+        tags = tags + ["external"],
         **kwargs
     )
 

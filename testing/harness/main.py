@@ -55,7 +55,9 @@ class Tally:
 def run_pytest(args: Sequence[str]) -> int:
     """Runs pytest; a run that executed no test fails, whatever pytest calls it."""
     tally = Tally()
-    flags = ["--strict-markers", "-ra", "--durations=3"]
+    # The machine's own python may hold plugins that no target asked for.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    flags = ["-p", "pytest_shard.pytest_shard", "--strict-markers", "-ra", "--durations=3"]
     code = int(pytest.main([*flags, *args], plugins=[tally]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         complaint = tally.complaint()

@@ -36,10 +36,12 @@ def sources(root: Path, *suffixes: str) -> list[str]:
     return [name for name in found if (root / name).is_file()]
 
 
-def _run(root: Path, command: Sequence[str]) -> bool:
-    done = subprocess.run(command, cwd=root, check=False)
+def _run(root: Path, command: Sequence[str], **environ: str) -> bool:
     sys.stdout.flush()
-    return done.returncode == 0
+    return (
+        subprocess.run(command, cwd=root, env={**os.environ, **environ}, check=False).returncode
+        == 0
+    )
 
 
 def ruff(root: Path, fix: bool) -> bool:
@@ -55,10 +57,10 @@ def mypy(root: Path, fix: bool) -> bool:
     """Types of Python, in strict mode; nothing to fix by itself."""
     del fix
     cache = os.environ.get("TEST_TMPDIR", str(root / ".mypy_cache"))
-    return _run(
-        root,
-        [sys.executable, "-m", "mypy", "--cache-dir", cache, *sources(root, ".py")],
-    )
+    command = [sys.executable, "-m", "mypy", "--cache-dir", cache, *sources(root, ".py")]
+    # mypy looks for packages beside its interpreter only; ours lie in the runfiles.
+    wheels = [path for path in sys.path if ".runfiles" in path and path.endswith("site-packages")]
+    return _run(root, command, MYPYPATH=os.pathsep.join(wheels))
 
 
 def buildifier(root: Path, fix: bool) -> bool:

@@ -99,13 +99,35 @@ def render(
     return _HEADER + "\n".join(lines) + "\n", sorted(names)
 
 
+def direct(requirements: str) -> list[str]:
+    """The names that a requirements file asks for itself, as label names, sorted."""
+    found = re.findall(r"^([A-Za-z0-9][A-Za-z0-9._-]*)", requirements, re.MULTILINE)
+    return sorted(normalise(name).replace("-", "_") for name in found)
+
+
 def packages_bzl(names: Iterable[str]) -> str:
-    """The .bzl that names each locked package, since WORKSPACE cannot read the lock itself."""
+    """The .bzl that names each package of requirements.in, since BUILD files cannot read it."""
     rows = "".join(f'    "{name}",\n' for name in names)
     return (
-        '"""The packages of requirements_lock.txt. Written by //tools/pip:lock."""\n\n'
+        '"""The packages of requirements.in. Written by //tools/pip:lock."""\n\n'
         f"PACKAGES = [\n{rows}]\n"
     )
+
+
+def sources_bazelrc(names: Iterable[str]) -> str:
+    """The .bazelrc lines behind each place that packages can come from."""
+    names = list(names)
+    places = {
+        "directories": "@pip_{}//:directory",
+        "files": "@pip_{}//:pkg",
+        "image": "//tools/pip:held_by_image",
+    }
+    lines = ["# Where third-party packages come from. Written by //tools/pip:lock."]
+    for place, target in places.items():
+        lines.append("")
+        for name in names:
+            lines.append(f"build:{place} --//tools/pip:{name}={target.format(name)}")
+    return "\n".join(lines) + "\n"
 
 
 def _uv(root: Path, upgrade: list[str]) -> str:
@@ -166,8 +188,10 @@ def main(argv: list[str]) -> int:
     except LockError as error:
         print(f"lock: {error}", file=sys.stderr)
         return 1
+    packages = direct((root / "requirements.in").read_text())
     _write(lock, text)
-    _write(root / "tools/pip/packages.bzl", packages_bzl(names))
+    _write(root / "tools/pip/packages.bzl", packages_bzl(packages))
+    _write(root / "tools/pip/sources.bazelrc", sources_bazelrc(packages))
     print(f"lock: {len(names)} packages in {lock.name}")
     return 0
 

@@ -69,5 +69,23 @@ def test_a_wheel_on_disk_is_read_by_name_version_and_content(tmp_path: Path) -> 
     assert found == [("ml-dtypes", "0.6.0", "sha256:" + hashlib.sha256(b"wheel").hexdigest())]
 
 
-def test_the_packages_are_named_as_the_lock_names_them() -> None:
-    assert '    "ml-dtypes",\n' in lock.packages_bzl(["ml-dtypes"])
+def test_what_requirements_in_asks_for_gets_a_label() -> None:
+    asked = "# a comment\nml-dtypes\ntorch==2.13.0\n\ncuda-python>=13\n"
+
+    assert lock.direct(asked) == ["cuda_python", "ml_dtypes", "torch"]
+
+
+def test_each_place_sets_each_label() -> None:
+    lines = lock.sources_bazelrc(["torch"]).splitlines()
+
+    assert "build:directories --//tools/pip:torch=@pip_torch//:directory" in lines
+    assert "build:files --//tools/pip:torch=@pip_torch//:pkg" in lines
+    assert "build:image --//tools/pip:torch=//tools/pip:held_by_image" in lines
+
+
+def test_the_written_files_are_those_of_requirements_in() -> None:
+    root = Path(__file__).resolve().parents[2]
+    names = lock.direct((root / "requirements.in").read_text())
+
+    assert (root / "tools/pip/packages.bzl").read_text() == lock.packages_bzl(names)
+    assert (root / "tools/pip/sources.bazelrc").read_text() == lock.sources_bazelrc(names)

@@ -1,0 +1,37 @@
+"""Data flows tools → testing → layers and never back, and an oracle shares no code with a layer."""
+
+import pytest
+
+from testing.graph.bazel import Graph
+
+KERNELS = "//tools/pip:flashinfer_python + //tools/pip:gpu_kernels + //tools/pip:sglang_kernel"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "somepath(//testing/oracles/..., //layers/...)",
+        f"somepath(//testing/oracles/..., {KERNELS})",
+        "somepath(//layers/..., //testing/...)",
+        "somepath(//layers/..., //tools/... except //tools/pip/...)",
+        "somepath(//testing/..., //tools/plumb/... + //tools/lint/...)",
+    ],
+)
+def test_no_path_leads_the_wrong_way(graph: Graph, path: str) -> None:
+    found = graph.query("--order_output=full", path)
+
+    assert not found, "a dependency leads the wrong way; cut it at one of: " + " → ".join(found)
+
+
+def test_a_path_that_exists_is_found(graph: Graph) -> None:
+    found = graph.query("somepath(//testing/quant/..., //layers/...)")
+
+    assert any(label.startswith("//testing/quant") for label in found)
+    assert any(label.startswith("//layers") for label in found)
+
+
+def test_every_oracle_is_declared_as_one(graph: Graph) -> None:
+    # oracle_library refuses layers and kernels by label; a plain py_library would not.
+    libraries = "kind(py_library, //testing/oracles/...)"
+
+    assert graph.query(f'{libraries} except attr(tags, "\\boracle\\b", {libraries})') == []

@@ -1,0 +1,51 @@
+"""Each query of testing/README.md, run as a reader would run it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from testing.graph.bazel import Graph
+
+README = Path(__file__).parents[1] / "README.md"
+QUERIES = dict(
+    re.findall(
+        r"^### (\d+)\..*?```sh\ntools/bazel query (.*?)\n```", README.read_text(), re.M | re.S
+    )
+)
+CHANNEL = "//testing/quant:int8_channel_linear_test"
+
+# Labels that the answer to each must hold, and labels that it must not hold.
+EXPECTED: dict[str, tuple[set[str], set[str]]] = {
+    "1": ({f"{CHANNEL}_cpu", f"{CHANNEL}_h100"}, {"//testing/oracles:int8_test"}),
+    "2": ({f"{CHANNEL}_h100"}, {f"{CHANNEL}_cpu"}),
+    "3": (set(), {f"{CHANNEL}_cpu"}),
+    "4": (
+        {f"{CHANNEL}_cpu"},
+        {"//testing/quant:int8_block_linear_test_cpu", "//testing/oracles:int8_test"},
+    ),
+    "5": (
+        {f"{CHANNEL}_cpu", "//layers/kernels:int8_scaled_mm"},
+        {"//layers/kernels:int8_block_scaled_mm"},
+    ),
+    "6": (set(), {"//testing/oracles:int8"}),
+    "7": ({f"{CHANNEL}_h100"}, {f"{CHANNEL}_cpu"}),
+    "8": ({"//testing/distributed:nccl_linear_test_h100"}, {f"{CHANNEL}_h100"}),
+    "9": ({f"{CHANNEL}_h100"}, {"//testing/oracles:int8_test"}),
+    "10": (set(), {"//layers/linear:column", "//layers/quantization:w8a8_int8"}),
+}
+
+
+def test_the_readme_gives_ten_queries() -> None:
+    assert sorted(QUERIES, key=int) == [str(number) for number in range(1, 11)]
+
+
+@pytest.mark.parametrize("number", sorted(EXPECTED, key=int))
+def test_a_query_of_the_readme_answers(graph: Graph, number: str) -> None:
+    wanted, unwanted = EXPECTED[number]
+
+    found = set(graph.query(*shlex.split(QUERIES[number])))
+
+    assert wanted <= found
+    assert not unwanted & found
