@@ -58,8 +58,8 @@ def mypy(root: Path, fix: bool) -> bool:
     del fix
     cache = os.environ.get("TEST_TMPDIR", str(root / ".mypy_cache"))
     command = [sys.executable, "-m", "mypy", "--cache-dir", cache, *sources(root, ".py")]
-    # mypy looks for packages beside its interpreter only; ours lie in the runfiles.
-    wheels = [path for path in sys.path if ".runfiles" in path and path.endswith("site-packages")]
+    # mypy looks for typed packages beside its interpreter only; ours lie in the runfiles.
+    wheels = [path for path in sys.path if ".runfiles" in path and [*Path(path).glob("*/py.typed")]]
     return _run(root, command, MYPYPATH=os.pathsep.join(wheels))
 
 
