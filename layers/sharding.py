@@ -75,10 +75,19 @@ class LinearLayout:
     def stacked(
         cls, name: str, spans: Iterable[tuple[ShardId, Span]], inputs: Span
     ) -> LinearLayout:
-        """The layout whose shards lie one under the other in the rank's weight."""
+        """The layout whose shards lie one under the other in the rank's weight.
+
+        Raises:
+            ValueError: a size below 1.
+        """
         shards: list[Shard] = []
         offset = 0
         for shard_id, rows in spans:
+            if min(rows.size, inputs.size) < 1:
+                raise ValueError(
+                    f"layer '{name}': shard {shard_id!r} has {rows.size} outputs and {inputs.size} "
+                    f"inputs on this rank, wanted at least 1 of each. Correct the layer's sizes."
+                )
             shards.append(Shard(shard_id, rows, offset))
             offset += rows.size
         return cls(name, tuple(shards), inputs)

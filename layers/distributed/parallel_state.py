@@ -70,7 +70,7 @@ def init_distributed_environment(
 
     Args:
         world_size, rank, local_rank: None takes the launcher's WORLD_SIZE, RANK and LOCAL_RANK;
-            without a launcher, a world of one.
+            without a launcher, a world of one on the first GPU.
         init_method: where the processes meet, `tcp://HOST:PORT` or `file://PATH`. None takes the
             launcher's MASTER_ADDR and MASTER_PORT; a world of one takes a free port.
         backend: "gloo", "nccl" or torch's "cpu:gloo,cuda:nccl". None is the last of these where
@@ -83,7 +83,7 @@ def init_distributed_environment(
     """
     world_size = _from_launcher(world_size, "WORLD_SIZE", 1)
     rank = _from_launcher(rank, "RANK", 0)
-    local_rank = _from_launcher(local_rank, "LOCAL_RANK", rank)
+    local_rank = _from_launcher(local_rank, "LOCAL_RANK", rank % (torch.cuda.device_count() or 1))
     if world_size < 1 or not 0 <= rank < world_size:
         raise ValueError(
             f"rank {rank} does not exist in a world of {world_size}: ranks run from 0 to "

@@ -49,6 +49,7 @@ class Needs:
     dtypes: tuple[torch.dtype, ...] = FLOATS
     k_multiple: int = 1
     n_multiple: int = 1
+    k_max: int | None = None
 
     def unmet(self, device: torch.device, problem: Problem) -> str | None:
         """Why the backend cannot run, or None if it can."""
@@ -79,6 +80,8 @@ class Needs:
             return f"needs inputs and outputs of {wanted}, they are {problem.dtype}"
         if problem.k % self.k_multiple:
             return f"needs K divisible by {self.k_multiple}, K is {problem.k}"
+        if self.k_max is not None and problem.k > self.k_max:
+            return f"needs K of at most {self.k_max}, K is {problem.k}"
         if problem.n % self.n_multiple:
             return f"needs N divisible by {self.n_multiple}, N is {problem.n}"
         return None

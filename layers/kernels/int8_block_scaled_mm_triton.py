@@ -8,9 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.triton_tiles import choose_tiles, tile_of
-
-BLOCK = 128
+from layers.kernels.triton_matmul import launch, tile_of
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -29,27 +27,28 @@ def _multiply(
     HAS_BIAS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):
     tile_row, tile_column = tile_of(tl.program_id(0), m, n, BLOCK_M, BLOCK_N, 8)
     rows = (tile_row * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_column * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
     row_inside = rows[:, None] < m
     column_inside = columns[None, :] < n
-    steps = tl.arange(0, BLOCK)
-    groups = tl.cdiv(k, BLOCK)
+    steps = tl.arange(0, BLOCK_K)
+    groups = tl.cdiv(k, BLOCK_K)
     a_ptrs = a_ptr + rows[:, None] * a_stride + steps[None, :]
     b_ptrs = b_ptr + columns[None, :] * b_stride + steps[:, None]
     a_scale_ptrs = a_scale_ptr + rows[:, None] * groups
-    b_scale_ptrs = b_scale_ptr + columns[None, :] // BLOCK * groups
+    # Scale blocks are square and BLOCK_N divides them: one scale of the weight serves the tile.
+    b_scale_ptr += tile_column * BLOCK_N // BLOCK_K * groups
     out = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for group in range(0, groups):
-        start = group * BLOCK
+        start = group * BLOCK_K
         left = k - start
         a = tl.load(a_ptrs + start, mask=row_inside & (steps[None, :] < left), other=0)
         b = tl.load(b_ptrs + start, mask=column_inside & (steps[:, None] < left), other=0)
         a_scale = tl.load(a_scale_ptrs + group, mask=row_inside, other=0.0)
-        b_scale = tl.load(b_scale_ptrs + group, mask=column_inside, other=0.0)
+        b_scale = tl.load(b_scale_ptr + group)
         out += tl.dot(a, b, out_dtype=tl.int32).to(tl.float32) * a_scale * b_scale
     if HAS_BIAS:
         out += tl.load(bias_ptr + columns[None, :], mask=column_inside, other=0.0).to(tl.float32)
@@ -66,28 +65,4 @@ def multiply_triton(
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Takes and returns what `int8_block_scaled_mm.multiply_torch` does, on a GPU; M > 0."""
-    m, k = a.shape
-    n = b.shape[1]
-    out = torch.empty((m, n), dtype=out_dtype, device=a.device)
-    tiles = choose_tiles(m)
-    grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
-    _multiply[grid](
-        a,
-        b,
-        a_scale,
-        b_scale,
-        bias if bias is not None else a_scale,
-        out,
-        m,
-        n,
-        k,
-        a.stride(0),
-        b.stride(1),
-        HAS_BIAS=bias is not None,
-        BLOCK_M=tiles.rows,
-        BLOCK_N=tiles.columns,
-        BLOCK=BLOCK,
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-    )
-    return out
+    return launch(_multiply, a, b, a_scale, b_scale, out_dtype, bias)

@@ -62,6 +62,9 @@ def _load_sgl_kernel() -> Callable[..., Any]:
     return function
 
 
+# Up to this K a sum of int8 products fits the int32 in which the kernels accumulate.
+INT32_SAFE_K = 2**17
+
 INT8_SCALED_MM = Operation(
     "int8_scaled_mm",
     (
@@ -75,10 +78,15 @@ INT8_SCALED_MM = Operation(
                 dtypes=(torch.float16, torch.bfloat16),
                 k_multiple=16,
                 n_multiple=8,
+                k_max=INT32_SAFE_K,
             ),
             _load_sgl_kernel,
         ),
-        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
+        Backend(
+            "triton",
+            Needs(package="triton", min_arch=(8, 0), k_max=INT32_SAFE_K),
+            _load_triton,
+        ),
         Backend("torch", Needs(), _load_torch),
     ),
 )

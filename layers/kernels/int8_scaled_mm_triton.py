@@ -8,9 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.triton_tiles import choose_tiles, tile_of
-
-BLOCK_K = 128
+from layers.kernels.triton_matmul import launch, tile_of
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -63,28 +61,4 @@ def multiply_triton(
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Takes and returns what `int8_scaled_mm.multiply_torch` does, on a GPU; M > 0."""
-    m, k = a.shape
-    n = b.shape[1]
-    out = torch.empty((m, n), dtype=out_dtype, device=a.device)
-    tiles = choose_tiles(m)
-    grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
-    _multiply[grid](
-        a,
-        b,
-        a_scale,
-        b_scale,
-        bias if bias is not None else a_scale,
-        out,
-        m,
-        n,
-        k,
-        a.stride(0),
-        b.stride(1),
-        HAS_BIAS=bias is not None,
-        BLOCK_M=tiles.rows,
-        BLOCK_N=tiles.columns,
-        BLOCK_K=BLOCK_K,
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-    )
-    return out
+    return launch(_multiply, a, b, a_scale, b_scale, out_dtype, bias)

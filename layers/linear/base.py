@@ -47,8 +47,7 @@ class LinearBase(LoadableLayer):
         self.layout = layout
         self.params_dtype = params_dtype
         self.has_bias = bias
-        method = quant_config.get_quant_method(self, prefix) if quant_config else None
-        self.quant_method = method or UnquantizedLinearMethod()
+        self.quant_config = quant_config
         self.device = torch.empty(0, device=device).device
         self._ready = False
         self._create_parameters()
@@ -82,7 +81,13 @@ class LinearBase(LoadableLayer):
                 f"layer '{self.prefix}' is ready for forward and takes no more weights. Call "
                 f"layers.weights.begin_weight_reload() before loading others."
             )
-        assert isinstance(param, ShardedParameter)
+        if not isinstance(param, ShardedParameter) or all(
+            param is not p for p in self.parameters()
+        ):
+            raise WeightLoadError(
+                f"layer '{self.prefix}': the parameter given is not one of this layer's, which are "
+                f"{', '.join(name for name, _ in self.named_parameters())}. Pass one of them."
+            )
         param.load(loaded_weight, shard_id)
 
     def missing_weights(self) -> list[str]:
@@ -114,7 +119,7 @@ class LinearBase(LoadableLayer):
         self._ready = True
 
     def begin_weight_reload(self) -> None:
-        """Drops the weights and takes new ones, as a fresh layer does."""
+        """Drops weights and method and makes new ones, as the constructor does."""
         self._ready = False
         for name, _ in list(self.named_parameters(recurse=False)):
             self.register_parameter(name, None)
@@ -126,6 +131,9 @@ class LinearBase(LoadableLayer):
         return f"'{self.prefix}', {self.layout.rows} x {self.layout.inputs.size}, {method}"
 
     def _create_parameters(self) -> None:
+        config = self.quant_config
+        method = config.get_quant_method(self, self.prefix) if config is not None else None
+        self.quant_method = method or UnquantizedLinearMethod()
         self.quant_method.create_weights(self, self.layout, self.params_dtype, self.device)
         if self.has_bias:
             self.bias: torch.nn.Parameter | None = BiasParameter(
