@@ -92,6 +92,8 @@ def describe(chain: Chain) -> str:
     if chain.file is not None:
         return chain.file
     names = ", ".join(change.name for change in chain.changes[:3])
+    if start.startswith("@"):
+        return f"{names} of the lock" if names else start
     return f"{start}: {names}" if names else start
 
 

@@ -52,6 +52,17 @@ def test_an_attribute_is_named_with_its_target() -> None:
     assert [(t.label, t.because) for t in found] == [("//a:t", "//a:lib: imports")]
 
 
+def test_a_wheel_is_named() -> None:
+    def with_lock(version: str) -> Revision:
+        workspace = 'pip_parse(name = "pip", requirements_lock = "//:lock")'
+        texts = {"WORKSPACE": workspace, "lock": f"numpy=={version}\n    # via -r x\n"}
+        return revision(texts, py_test("//a:t", ["@pip_numpy//:pkg"]), py_test("//a:u"))
+
+    found = compare(with_lock("1"), with_lock("2"), "", manual=False).tests
+
+    assert [(t.label, t.because) for t in found] == [("//a:t", "wheel numpy of the lock")]
+
+
 def test_the_placement_is_read_from_the_test() -> None:
     (found,) = answer({**FILES, "b/u.py": "edited"}).tests
 

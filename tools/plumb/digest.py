@@ -58,7 +58,7 @@ class Digests:
         """What `label` is by itself, name to value: attributes, or a source's content."""
         target = self.graph.targets.get(label)
         if label.startswith("@"):
-            return {"external repository": self._external(label)}
+            return self._external(label)
         if target is None or target.kind == graph.SOURCE:
             return {"content": self.files.identity(graph.source_path(label) or "")}
         if target.kind != graph.RULE:
@@ -109,16 +109,18 @@ class Digests:
         return self._whole[label]
 
     def deps(self, label: str) -> tuple[str, ...]:
-        """What `label` depends on directly."""
+        """What `label` depends on directly; a flag also on what .bazelrc sets it to."""
         target = self.graph.targets.get(label)
-        return target.deps if target is not None else ()
+        deps = target.deps if target is not None else ()
+        values = self.steering.flags.get(label)
+        return tuple(sorted({*deps, *values})) if values else deps
 
     def knows(self, label: str) -> bool:
         """True if the label is a target here; leaves outside the graph are always known."""
         return label in self.graph.targets or label.startswith("@")
 
-    def _external(self, label: str) -> str:
-        """Identity of a label outside the main repository.
+    def _external(self, label: str) -> dict[str, str]:
+        """What a label outside the main repository is.
 
         A wheel is its part of the lock. Others are as WORKSPACE and what it loads make them,
         which the steering inputs hold.
@@ -127,11 +129,11 @@ class Digests:
         for hub in sorted(self.steering.locks, key=len, reverse=True):
             if repository == hub:
                 wheel = rest.partition(":")[0]
-                return self._lock(hub).identity(lock.normal_name(wheel) if wheel else None)
+                return self._lock(hub).parts(lock.normal_name(wheel) if wheel else None)
             if repository.startswith(f"{hub}_"):
                 wheel = repository.removeprefix(f"{hub}_")
-                return self._lock(hub).identity(lock.normal_name(wheel))
-        return "as WORKSPACE makes it"
+                return self._lock(hub).parts(lock.normal_name(wheel))
+        return {}
 
     def _lock(self, hub: str) -> lock.Lock:
         if hub not in self._locks:

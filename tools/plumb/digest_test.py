@@ -82,6 +82,17 @@ def test_a_wheel_counts_with_its_needs_only() -> None:
     assert with_lock(LOCK) == with_lock(LOCK.replace("torch==1", "torch==2"))
 
 
+def test_a_flag_counts_with_what_the_rc_file_sets_it_to() -> None:
+    made = graph(py_test("//a:t", ["//pip:torch"]), rule("//pip:torch", "label_flag"))
+    flags = {"//pip:torch": {"@pip_torch//:directory"}}
+    old, new = (
+        digests({"lock": text}, made, locks={"pip": "lock"}, flags=flags).whole("//a:t")
+        for text in (LOCK, LOCK.replace("torch==1", "torch==2"))
+    )
+
+    assert old != new
+
+
 def test_a_file_of_the_hub_itself_is_the_whole_lock() -> None:
     target = py_test("//a:t", ["@pip//:requirements.bzl"])
     old, new = (

@@ -10,6 +10,7 @@ import ast
 import io
 import posixpath
 import re
+import shlex
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,8 +32,7 @@ _STEERING_FILES = (
 _BUILD_FILES = ("BUILD", "BUILD.bazel")
 _LOADED_SUFFIXES = (".bzl", ".scl")
 _PIP_RULES = ("pip_parse", "pip_repository", "pip_install")
-_RC_IMPORT = re.compile(r"^\s*(?:try-)?import\s+(?:%workspace%/)?(\S+)", re.MULTILINE)
-_RC_LABEL = re.compile(r"(?:--|=|,|\s)(//[\w./+-]*:?[\w./+-]*)")
+_WORKSPACE_NAME = re.compile(r"^workspace\(\s*name\s*=\s*[\"']([\w.-]+)", re.MULTILINE)
 
 
 @dataclass
@@ -40,12 +40,14 @@ class SteeringInputs:
     """identities: path to identity of each file (or folder) that steers Bazel.
 
     locks: name of a pip hub, such as 'pip', to the path of its lock.
-    labels: targets that .bazelrc names, such as platforms and flags.
+    labels: targets that options of .bazelrc name, such as a platform.
+    flags: a Starlark flag's label to the labels that .bazelrc sets it to, under any config.
     """
 
     identities: dict[str, str] = field(default_factory=dict)
     locks: dict[str, str] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
+    flags: dict[str, set[str]] = field(default_factory=dict)
 
 
 def is_workspace(files: FileTable) -> bool:
@@ -67,6 +69,8 @@ def read(files: FileTable) -> SteeringInputs:
     """The steering inputs of a tree."""
     found = SteeringInputs()
     named: set[str] = set()
+    main = _WORKSPACE_NAME.search(files.text("WORKSPACE") or "")
+    own_name = main[1] if main else ""
     todo = [path for path in _STEERING_FILES if files.is_file(path)]
     while todo:
         path = todo.pop()
@@ -76,7 +80,7 @@ def read(files: FileTable) -> SteeringInputs:
         if is_loaded_file(path) or path.startswith(("WORKSPACE", "MODULE")):
             text = files.text(path) or ""
             found.locks |= _pip_locks(text, path)
-            for other in _named_paths(text, path, files):
+            for other in _named_paths(text, path, files, own_name):
                 named.add(other)
                 if is_loaded_file(other):
                     todo.append(other)
@@ -110,10 +114,27 @@ def _read_rc(files: FileTable, path: str, found: SteeringInputs) -> None:
     if path in found.identities or not files.is_file(path):
         return
     found.identities[path] = files.identity(path)
-    text = files.text(path) or ""
-    found.labels |= {canonical(label) for label in _RC_LABEL.findall(text)}
-    for imported in _RC_IMPORT.findall(text):
-        _read_rc(files, imported, found)
+    for line in (files.text(path) or "").replace("\\\n", " ").splitlines():
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            words = line.split()
+        if words and words[0] in ("import", "try-import"):
+            for imported in words[1:]:
+                _read_rc(files, imported.removeprefix("%workspace%/"), found)
+        elif words:
+            _read_options(words[1:], found)
+
+
+def _read_options(words: list[str], found: SteeringInputs) -> None:
+    for word in words:
+        option, _, value = word.partition("=")
+        if option.startswith(("--//", "--@")):
+            values = found.flags.setdefault(canonical(option.removeprefix("--")), set())
+            values |= {canonical(value)} if "//" in value else set()
+        else:
+            parts = (value or word).split(",")
+            found.labels |= {canonical(part) for part in parts if part.startswith(("//", "@//"))}
 
 
 def _pip_locks(text: str, path: str) -> dict[str, str]:
@@ -145,9 +166,9 @@ def _calls(module: ast.Module, names: tuple[str, ...]) -> Iterator[ast.Call]:
                 yield node
 
 
-def _named_paths(text: str, path: str, files: FileTable) -> set[str]:
+def _named_paths(text: str, path: str, files: FileTable, own_name: str) -> set[str]:
     """Files that `text` names by label, and folders that a local_repository takes by path."""
-    labelled = {_label_path(literal, path) for literal in _literals(text)}
+    labelled = {_label_path(literal, path, own_name) for literal in _literals(text)}
     found = {named for named in labelled if named and files.is_file(named)}
     folders = {posixpath.normpath(folder) for folder in _path_arguments(text)}
     return found | {folder for folder in folders - {"."} if files.is_folder(folder)}
@@ -177,11 +198,11 @@ def _literals(text: str) -> Iterator[str]:
         yield from re.findall(r"[\"']([^\"'\n]+)[\"']", text)
 
 
-def _label_path(literal: str, path: str) -> str | None:
+def _label_path(literal: str, path: str, own_name: str = "") -> str | None:
     """Path of the file that a label in the file `path` names, if it is of the main repository."""
     if literal.startswith(":"):
         return posixpath.join(posixpath.dirname(path), literal[1:])
-    label = re.sub(r"^@+[\w.~+-]*(?=//)", "", literal) if literal.startswith("@") else literal
-    if not label.startswith("//"):
+    repository, slashes, rest = literal.partition("//")
+    if not slashes or repository not in ("", "@", "@@", f"@{own_name}"):
         return None
-    return source_path(canonical(label))
+    return source_path(canonical(f"//{rest}"))

@@ -19,7 +19,10 @@ TREE = {
     "third_party/z.BUILD": "",
     "third_party/z.patch": "",
     "vendor/near/f": "",
-    ".bazelrc": "import %workspace%/more.rc\nbuild --platforms=//p:linux\ntest --//f:g=on\n",
+    ".bazelrc": (
+        "# see //comment:x\nimport %workspace%/more.rc\nbuild --platforms=//p:linux,//p:other\n"
+        "test:x --//f:g=on --//f:h=@pip_a//:pkg \\\n  --extra_toolchains //tc:a\n"
+    ),
     "more.rc": "try-import %workspace%/absent.rc\n",
     "tools/bazel": "*#!/bin/sh\n",
     "src/a.py": "",
@@ -42,7 +45,15 @@ def test_finds_what_workspace_and_rc_files_reach() -> None:
         "vendor/near",
     }
     assert found.locks == {"pip": "lock.txt"}
-    assert {"//p:linux", "//f:g"} <= found.labels
+    assert found.labels == {"//p:linux", "//p:other", "//tc:a"}
+    assert found.flags == {"//f:g": set(), "//f:h": {"@pip_a//:pkg"}}
+
+
+def test_labels_of_other_repositories_name_no_file_of_ours() -> None:
+    text = 'workspace(name = "me")\nload("@other//a:b.bzl", "x")\nload("@me//a:c.bzl", "y")\n'
+    found = inputs.read(files({"WORKSPACE": text, "a/b.bzl": "", "a/c.bzl": ""}))
+
+    assert set(found.identities) == {"WORKSPACE", "a/c.bzl"}
 
 
 def test_a_folder_taken_by_path_counts_with_its_content() -> None:

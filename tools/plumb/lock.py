@@ -6,7 +6,6 @@ downloaded.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,13 +25,15 @@ class Lock:
     common: str
     orphans: frozenset[str]
 
-    def identity(self, wheel: str | None) -> str:
-        """Digest of `wheel` with its needs; of the whole lock if None or not in the lock."""
-        names = set(self.entries)
-        if wheel is not None and wheel in self.entries:
-            names = self.closure(wheel)
-        lines = [self.common, *(self.entries[name] for name in sorted(names))]
-        return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+    def parts(self, wheel: str | None) -> dict[str, str]:
+        """The lock's entries for `wheel` and its needs, by name, with the options for all.
+
+        The whole lock if `wheel` is None or not in the lock.
+        """
+        known = wheel is not None and wheel in self.entries
+        names = self.closure(wheel) if wheel is not None and known else set(self.entries)
+        parts = {f"wheel {name}": self.entries[name] for name in names}
+        return parts | {"options of the lock": self.common}
 
     def closure(self, wheel: str) -> set[str]:
         """`wheel` and the wheels that it can need, directly or not."""

@@ -128,10 +128,10 @@ def print_outcome(
 
 
 def _print_remarks(console: Console, comparison: Comparison) -> None:
-    for reason in comparison.everything[:5]:
+    for reason in comparison.everything[:3]:
         console.print(f"[yellow]Every test is affected:[/yellow] {escape(reason)}")
-    if len(comparison.everything) > 5:
-        console.print(f"  ... and {len(comparison.everything) - 5} more reasons")
+    if len(comparison.everything) > 3:
+        console.print(f"  ... and {len(comparison.everything) - 3} more reasons")
     for decision in comparison.unowned:
         if decision.affects != affected.EVERYTHING:
             console.print(
