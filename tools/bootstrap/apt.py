@@ -64,7 +64,11 @@ def native_architecture(dump: str) -> str:
 def explain(output: str, mirror: str) -> BootstrapError:
     """Turns what apt-get printed on failing into the error that tells what to do."""
     complaints = (line for line in output.splitlines() if line.startswith(("E:", "W:", "Err:")))
-    reason = "\n  ".join(list(dict.fromkeys(complaints))[:6]) or output.strip()[-500:] or "apt-get said nothing"
+    reason = (
+        "\n  ".join(list(dict.fromkeys(complaints))[:6])
+        or output.strip()[-500:]
+        or "apt-get said nothing"
+    )
     if "No space left" in output or "enough free space" in output:
         return NoSpaceError(f"The cache's file system is full:\n  {reason}")
     if "Hash Sum mismatch" in output or "unexpected size" in output:

@@ -1,5 +1,6 @@
 """Puts together what Bazel needs of the unpacked packages: a tree that runs at one fixed path."""
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,7 +91,7 @@ class PrefixBuilder:
     def _copy(self, name: Path, source: Path) -> None:
         target = self._target(name)
         shutil.copyfile(source, target)
-        target.chmod(0o755 if elf.is_elf(target) else 0o644)
+        target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 
     def _write_repositories(self) -> list[str]:
         """Writes the stubs and the Python tools; returns the names of the latter."""
