@@ -1,101 +1,17 @@
-"""Drives the whole command on a git workspace whose tools/bazel prints a made-up graph."""
-
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tools.plumb.cli import VERSION
-
-FAKE = '''#!{python}
-"""Stands in for Bazel: prints as graph what the files *.test of the workspace declare."""
-import json, pathlib, sys
-root = pathlib.Path.cwd()
-command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
-with open({log!r}, "a") as log:
-    log.write(command + "\\n")
-if command == "info":
-    print("release 7.7.1")
-elif command == "test":
-    sys.exit(3 if (root / "fail").exists() else 0)
-elif (root / "broken").exists():
-    sys.exit(print("ERROR: broken BUILD file", file=sys.stderr) or 7)
-else:
-    for file in sorted(root.glob("*.test")):
-        name, tags = "//:" + file.stem, file.name.endswith("gpu.test")
-        tags = ["gpu", "h100", "gpus:1", "sm:sm90", "seconds:20"] if tags else ["cpu", "seconds:3"]
-        pool = [{{"key": "test.Pool", "value": "h100" if "gpu" in tags else "cpu"}}]
-        print(json.dumps({{"type": "RULE", "rule": {{
-            "name": name, "ruleClass": "py_test", "ruleInput": ["//:" + file.name],
-            "attribute": [
-                {{"name": "tags", "type": "STRING_LIST", "stringListValue": tags}},
-                {{"name": "exec_properties", "type": "STRING_DICT", "stringDictValue": pool}},
-            ]}}}}))
-        print(json.dumps({{"type": "SOURCE_FILE", "sourceFile": {{"name": "//:" + file.name}}}}))
-'''
-
-
-class Workspace:
-    """A workspace in git, and what plumb says in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.caches, self.log = folder / "ws", folder / "caches", folder / "log"
-        fake = FAKE.format(python=sys.executable, log=str(self.log))
-        for path, text in {
-            "WORKSPACE": "",
-            "tools/bazel": fake,
-            "one.test": "1",
-            "two_gpu.test": "1",
-            "notes.md": "",
-        }.items():
-            self.write(path, text)
-        (self.root / "tools/bazel").chmod(0o755)
-        self.git("init", "--quiet")
-        self.commit()
-
-    def write(self, path: str, text: str) -> None:
-        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / path).write_text(text)
-
-    def git(self, *arguments: str) -> None:
-        identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
-        subprocess.run(
-            ["git", *identity, *arguments], cwd=self.root, check=True, capture_output=True
-        )
-
-    def commit(self) -> None:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "-m", "x")
-
-    def plumb(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        variables = {
-            k: v
-            for k, v in os.environ.items()
-            if k not in ("BUILD_WORKING_DIRECTORY", "PLUMBLINE_BAZEL")
-        }
-        variables |= {
-            "XDG_CACHE_HOME": str(self.caches),
-            "COLUMNS": "120",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        }
-        result = subprocess.run(
-            [sys.executable, "-m", "tools.plumb", *arguments],
-            cwd=cwd or self.root,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in result.stderr
-        return result
-
-    def calls(self) -> list[str]:
-        return self.log.read_text().split() if self.log.exists() else []
+from tools.plumb.fake_workspace import Workspace
 
 
 @pytest.fixture
@@ -272,6 +188,29 @@ def test_a_broken_cache_entry_is_read_anew(workspace: Workspace) -> None:
 
     assert workspace.plumb("affected", "--base", "HEAD").returncode == 0
     assert workspace.calls() == ["query", "info"] * 2
+
+
+def test_an_interruption_is_exit_8_and_the_next_run_is_right(workspace: Workspace) -> None:
+    workspace.write("slow", "")
+    command = [sys.executable, "-m", "tools.plumb", "affected", "--base", "HEAD"]
+    process = subprocess.Popen(
+        command,
+        cwd=workspace.root,
+        env=workspace.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while len(workspace.calls()) < 3:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate()
+
+    assert process.returncode == 8 and errors.endswith("plumb: interrupted\n")
+    (workspace.root / "slow").unlink()
+    workspace.write("one.test", "2")
+    assert "1 of 2 tests affected" in workspace.plumb("affected", "--base", "HEAD").stdout
 
 
 def test_version_and_help(workspace: Workspace) -> None:

@@ -61,6 +61,11 @@ class Repository:
         if shutil.which("git") is None:
             raise PlumbError("git is not on PATH; install it.", ExitCode.ENVIRONMENT)
         result = _git(workspace, "rev-parse", "--show-toplevel", "--show-prefix")
+        if b"dubious ownership" in result.stderr:
+            raise PlumbError(
+                f"git refuses to read {workspace}, since another user owns it. Allow it with "
+                f"`git config --global --add safe.directory {workspace}`."
+            )
         if result.returncode != 0:
             raise PlumbError(
                 f"{workspace} is not in a git working tree ({_last_line(result.stderr)}). "
