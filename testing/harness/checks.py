@@ -11,6 +11,16 @@ from testing.oracles.locate import biases, describe_cells, misplaced_shards
 from testing.oracles.places import Layout
 from testing.oracles.statistics import FALSE_ALARMS, Comparison, evidence
 
+_PLURAL = {
+    "gain": "global gains",
+    "shard": "shards",
+    "k_block": "K blocks",
+    "shard_k_block": "K blocks of a shard",
+    "tile": "tiles",
+    "row": "rows",
+    "column": "columns",
+}
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -74,9 +84,12 @@ def _element_findings(
     check: str,
 ) -> list[Finding]:
     error = np.abs(comparison.residual()) / comparison.typical_ulp()
+    error = np.where(outside, error, 0) if outside.any() else error
     row, column = np.unravel_index(int(np.argmax(error)), error.shape)
     place = f"row {row}, {comparison.layout.column_label(int(column))}"
-    biased = ", ".join(f"{n} of {total} {name}s" for name, (n, total) in counts.items() if n)
+    biased = ", ".join(
+        f"{n} of {total} {_PLURAL[name]}" for name, (n, total) in counts.items() if n
+    )
     message = (
         f"{outside.sum()} of {outside.size} elements differ by more than the rounding allows; the "
         f"worst is {comparison.got[row, column]:.6g} (want {comparison.exact[row, column]:.6g}) at "

@@ -50,6 +50,16 @@ def gamma(roundings: int) -> float:
     return nu / (1 - nu)
 
 
+def float64_noise(x: Float64, w: Float64) -> Noise:
+    """What the reference x·wᵀ, x (M, K), w (N, K), itself may be off by; it shows where r cancels.
+
+    K roundings of 2^-53 on Σ|x||w|, which is at most the product of the norms.
+    """
+    size = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(w, axis=1))
+    bound = x.shape[1] * 2.0**-53 * size
+    return Noise(bound, bound, np.zeros_like(bound))
+
+
 def scaled_integer_noise(product: Float64, bias: Float64 | None) -> Noise:
     """Exact integer sum, then int32→fp32, activation scale, weight scale, bias in fp32.
 

@@ -1,9 +1,17 @@
 """The error model covers fp32 arithmetic in every order tried, and is not wildly wide."""
 
+import math
+
 import numpy as np
 import pytest
 
-from testing.oracles.bounds import gamma, rounding_noise, scaled_block_noise, scaled_integer_noise
+from testing.oracles.bounds import (
+    float64_noise,
+    gamma,
+    rounding_noise,
+    scaled_block_noise,
+    scaled_integer_noise,
+)
 from testing.oracles.rounding import BF16, round_to
 
 
@@ -60,3 +68,11 @@ def test_noises_add() -> None:
     both = scaled_integer_noise(product, None) + rounding_noise(product, BF16)
     assert both.bound[0, 0] == pytest.approx(2**-8 + 6 * 2.0**-24)
     assert both.systematic[0, 1] == pytest.approx(6 * 2.0**-24)
+
+
+def test_the_reference_is_off_by_no_more_than_it_says() -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((4, 3000)), rng.standard_normal((6, 3000))
+    exact = np.array([[math.fsum(a * b) for b in w] for a in x])
+    assert (np.abs(x @ w.T - exact) <= float64_noise(x, w).bound).all()
+    assert (float64_noise(x, w).bound < 1e-8).all()

@@ -49,3 +49,10 @@ def linear_checkpoint(
     layout = Layout(consecutive_shards(shards), k)
     bias = np.concatenate(list(biases.values())) if with_bias else None
     return LinearCheckpoint(fmt, tensors, weight, bias, layout, biases)
+
+
+def identity_checkpoint(fmt: LinearFormat, k: int) -> LinearCheckpoint:
+    """A single (k, k) identity weight: the layer's output is its quantised input."""
+    tensors = {"": fmt.identity_weight(k)}
+    layout = Layout(consecutive_shards({"": k}), k)
+    return LinearCheckpoint(fmt, tensors, fmt.decode(tensors[""]), None, layout)

@@ -35,11 +35,13 @@ class LinearFormat(ABC):
     name: as messages show it.
     weight_tile: (rows, columns) of the weight under one scale; None stands for the whole extent.
     activation_group: columns of x under one dynamic scale; None stands for the whole row.
+    quantises_activations: False where x is multiplied as it comes.
     """
 
     name: str
     weight_tile: tuple[int | None, int | None]
     activation_group: int | None
+    quantises_activations: bool = True
 
     @abstractmethod
     def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
@@ -59,6 +61,14 @@ class LinearFormat(ABC):
     @abstractmethod
     def encode_activations(self, x: Float64) -> Activations:
         """What the declared rule makes of x (m, k)."""
+
+    @abstractmethod
+    def identity_weight(self, k: int) -> Tensors:
+        """Checkpoint tensors of the (k, k) identity: the layer's output is then x̂ itself."""
+
+    @abstractmethod
+    def snap(self, read: Float64, like: Activations) -> Float64:
+        """`read` (m, k), an x̂ that was rounded once more on its way out, back on its code."""
 
     @abstractmethod
     def noise(self, parts: Float64, bias: Float64 | None) -> Noise:

@@ -10,7 +10,7 @@ from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
 from testing.oracles.matmul import blocked_matmul
 from testing.oracles.probes import natural, one_hot
-from testing.oracles.rounding import BF16, FP16, FloatType
+from testing.oracles.rounding import BF16, FP16, FloatType, round_to
 from testing.oracles.unquantised_formats import Unquantised
 
 INT8 = [Int8Channel(), Int8Block()]
@@ -43,6 +43,18 @@ def test_lossless_scales_are_powers_of_two_that_differ(fmt: LinearFormat) -> Non
 def test_one_is_a_code_of_every_format(fmt: LinearFormat) -> None:
     values = fmt.encode_activations(one_hot(160)).values
     np.testing.assert_allclose(values, np.eye(160), rtol=2.0**-24, atol=0)
+
+
+@pytest.mark.parametrize("fmt", ALL, ids=by_name)
+def test_identity_weight(fmt: LinearFormat) -> None:
+    np.testing.assert_array_equal(fmt.decode(fmt.identity_weight(160)), np.eye(160))
+
+
+@pytest.mark.parametrize("fmt", ALL, ids=by_name)
+def test_snap_undoes_a_rounding_to_bf16(fmt: LinearFormat) -> None:
+    want = fmt.encode_activations(natural(np.random.default_rng(13), 50, 336))
+    got = fmt.snap(round_to(want.values, BF16), want)
+    np.testing.assert_allclose(got, want.values, rtol=1e-12)
 
 
 @pytest.mark.parametrize("fmt", ALL, ids=by_name)

@@ -40,6 +40,14 @@ class Int8Channel(LinearFormat):
         """amax/127, half to even, ±127."""
         return _activations(x, *int8.encode_tokens(x), x.shape[1])
 
+    def identity_weight(self, k: int) -> Tensors:
+        """Code 1, scale 1."""
+        return {"weight": np.eye(k, dtype=np.int8), "weight_scale": np.ones((k, 1), np.float32)}
+
+    def snap(self, read: Float64, like: Activations) -> Float64:
+        """The nearest multiple of the step; bf16 moves a code by at most a quarter of it."""
+        return _snap(read, like)
+
     def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
         """Exact integer sums, scales in fp32."""
         return scaled_integer_noise(parts.sum(axis=0), bias)
@@ -77,6 +85,17 @@ class Int8Block(LinearFormat):
         """amax/127, half to even, ±127."""
         return _activations(x, *int8.encode_token_groups(x), 128)
 
+    def identity_weight(self, k: int) -> Tensors:
+        """Code 1, scale 1."""
+        return {
+            "weight": np.eye(k, dtype=np.int8),
+            "weight_scale_inv": np.ones((-(-k // 128), -(-k // 128)), np.float32),
+        }
+
+    def snap(self, read: Float64, like: Activations) -> Float64:
+        """The nearest multiple of the step; bf16 moves a code by at most a quarter of it."""
+        return _snap(read, like)
+
     def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
         """Exact integer sums, scales in fp32."""
         return scaled_block_noise(parts, bias)
@@ -113,6 +132,11 @@ def _lossless_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Fl
 def _activations(x: Float64, codes: Int8, scale: Float32, group: int) -> Activations:
     step = int8.spread_blocks(scale, x.shape, (1, group))
     return Activations(codes.astype(np.float64) * step, step, int8.near_ties(x, step))
+
+
+def _snap(read: Float64, like: Activations) -> Float64:
+    step = np.where(like.step == 0, 1.0, like.step)
+    return np.rint(read / step) * like.step
 
 
 def _predicted_noise(x: Float64, group: int) -> float:

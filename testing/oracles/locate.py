@@ -3,6 +3,10 @@
 Matching pursuit: of all places take the one whose bias explains most of the residual, take its
 share off, and look again. A fault in one tile also moves the statistics of its shard, its K block
 and its columns; the tile explains more than any of these.
+
+Once an output is known to be wrong, the error model of a right kernel no longer says how large
+its errors are: something may scatter them without a bias. A place is named only if its bias stands
+out from the scatter seen, or from errors of either sign.
 """
 
 from dataclasses import dataclass
@@ -13,7 +17,7 @@ from testing.oracles.arrays import Float64, Mask
 from testing.oracles.places import Layout, Place, Shard
 from testing.oracles.statistics import Comparison, evidence
 
-# Once something is wrong, y and round(r) round independently: 1/12 + 1/12 of an ulp squared.
+# y and round(r) then round independently: 1/12 + 1/12 of an ulp squared.
 _FAULTY_VARIANCE = 1 / 6
 _MOST_PLACES = 8
 # A larger place is named when it explains as much as a smaller one up to this fraction.
@@ -53,29 +57,28 @@ def biases(comparison: Comparison, ignored: tuple[Shard, ...] = ()) -> list[Bias
     residual = comparison.residual()
     for shard in ignored:
         residual[:, shard.start : shard.stop] = 0
-    variance: Float64 | None = None
     chosen: list[Place] = []
+    found: list[Bias] = []
     left = residual
     while len(chosen) < _MOST_PLACES:
-        place = _most_telling(comparison, left, variance)
+        place = _most_telling(comparison, left, untouched=not chosen)
         if place is None or place in chosen:
             break
         chosen.append(place)
-        left, fit = _fit(comparison, residual, chosen)
-        unexplained = float(np.mean((left / comparison.typical_ulp()) ** 2))
-        variance = np.full(residual.shape, max(_FAULTY_VARIANCE, unexplained))
-    if not chosen:
-        return []
-    return sorted(fit, key=lambda bias: chosen.index(bias.place))
+        left, found = _fit(comparison, residual, chosen)
+    return found
 
 
-def _most_telling(
-    comparison: Comparison, residual: Float64, variance: Float64 | None
-) -> Place | None:
+def _most_telling(comparison: Comparison, residual: Float64, untouched: bool) -> Place | None:
+    """untouched: no share was taken off yet; afterwards errors are skew, not of either sign."""
+    scatter = float(np.mean((residual / comparison.typical_ulp()) ** 2))
+    variance = np.full(residual.shape, max(_FAULTY_VARIANCE, scatter))
     best: Place | None = None
     reduction = 0.0
     for family in evidence(comparison, residual, variance).values():
         significant = family.rejected
+        if untouched:
+            significant = significant | (family.symmetric > family.threshold)
         if not significant.any():
             continue
         explained = np.where(significant, family.reduction, 0.0)

@@ -94,6 +94,25 @@ class TestPlaces:
         assert str(bias.place) == "K block 8 (k 1024..1039)"
         assert bias.gain == pytest.approx(0, abs=1e-3)
 
+    def test_k_block_of_one_shard(self, fmt: LinearFormat) -> None:
+        case = Case(fmt)
+        weight = case.weight.copy()
+        weight[256:, 256:384] *= 0.5
+        assert named(biases(case.with_weight(weight))) == ["K block 2 (k 256..383) of shard 'up'"]
+
+    def test_tiny_bias(self, fmt: LinearFormat) -> None:
+        case = Case(fmt)
+        (bias,) = biases(case.with_weight((1 + 4e-5) * case.weight))
+        assert str(bias.place) == "the whole output"
+        assert bias.gain == pytest.approx(1 + 4e-5, abs=1e-5)
+
+    def test_scatter_without_bias_names_no_place(self, fmt: LinearFormat) -> None:
+        case = Case(fmt)
+        scatter = 1 + np.random.default_rng(14).uniform(-1e-3, 1e-3, (32, 512))
+        comparison = case.compare(scatter * (case.x @ case.weight.T))
+        assert comparison.outside().sum() > 1000
+        assert biases(comparison) == []
+
     def test_two_places_are_both_named(self, fmt: LinearFormat) -> None:
         case = Case(fmt)
         weight = case.weight.copy()

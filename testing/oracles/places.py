@@ -54,7 +54,7 @@ class Layout:
 class Place:
     """A part of the output, or the part of it that one K block adds.
 
-    family: gain, shard, k_block, tile, row or column.
+    family: gain, shard, k_block, shard_k_block, tile, row or column.
     rows, columns: of the output.
     k_block: None for the whole product.
     """
@@ -106,6 +106,18 @@ def families(layout: Layout, rows: int) -> dict[str, list[Place]]:
     if len(blocks) > 1:
         result["k_block"] = [
             Place("k_block", _block_label(layout, b), everything, all_columns, b) for b in blocks
+        ]
+    if len(blocks) > 1 and len(layout.shards) > 1:
+        result["shard_k_block"] = [
+            Place(
+                "shard_k_block",
+                f"{_block_label(layout, b)}{of_shard(s)}",
+                everything,
+                slice(s.start, s.stop),
+                b,
+            )
+            for s in layout.shards
+            for b in blocks
         ]
     if len(blocks) > 1 or len(starts) > len(layout.shards):
         result["tile"] = [

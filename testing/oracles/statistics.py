@@ -73,6 +73,8 @@ class Evidence:
 
     gain: estimated relative bias; deviation: its standard deviation under the null.
     score: -log of the bound on the probability of as much under the null, two-sided.
+    symmetric: the same if errors had either sign with equal chance, whatever their sizes:
+        P(S ≥ t·√Σ(P·d/τ²)²) ≤ exp(-t²/2) (Efron, JASA 64, 1969).
     reduction: how much of Σ (d/τ)² the bias would explain.
     """
 
@@ -80,12 +82,18 @@ class Evidence:
     gain: Float64
     deviation: Float64
     score: Float64
+    symmetric: Float64
     reduction: Float64
 
     @property
     def rejected(self) -> Mask:
         """Places whose bias is significant at the family's false-alarm rate."""
-        return self.score > np.log(len(self.places) / FALSE_ALARMS)
+        return self.score > self.threshold
+
+    @property
+    def threshold(self) -> float:
+        """The score from which a place of this family is significant."""
+        return float(np.log(len(self.places) / FALSE_ALARMS))
 
     @property
     def worst_z(self) -> float:
@@ -147,7 +155,7 @@ class _Moments:
         cls, p: Float64, d: Float64, variance: Float64, limit: Float64, shared: Float64
     ) -> "_Moments":
         size = np.abs(p)
-        fields = (p * d, p * p, p * p * variance, size * shared)
+        fields = (p * d, p * p, p * p * variance, size * shared, (p * d) ** 2)
         return cls(
             np.stack([f.sum(axis=0) for f in fields]),
             np.stack([f.sum(axis=1) for f in fields]),
@@ -166,12 +174,14 @@ def _family(places: list[Place], moments: dict[int | None, _Moments]) -> Evidenc
         else:
             sums.append(source.by_column[:, place.columns].sum(axis=1))
             largest.append(source.column_limit[place.columns].max())
-    total, information, variance, shared = np.array(sums).T
-    information = np.maximum(information, np.finfo(float).tiny)
+    total, information, variance, shared, squares = np.array(sums).T
+    tiny = np.finfo(float).tiny
+    information = np.maximum(information, tiny)
     return Evidence(
         places,
         total / information,
         np.sqrt(variance) / information,
         bennett_score(np.maximum(np.abs(total) - shared, 0), variance, np.array(largest)),
+        total**2 / (2 * np.maximum(squares, tiny)) - np.log(2),
         total**2 / information,
     )

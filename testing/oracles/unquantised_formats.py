@@ -21,6 +21,7 @@ class Unquantised(LinearFormat):
 
     weight_tile = (None, None)
     activation_group = None
+    quantises_activations = False
 
     def __init__(self, dtype: str = "bfloat16") -> None:
         self.name = f"unquantised_{dtype}"
@@ -42,6 +43,14 @@ class Unquantised(LinearFormat):
     def encode_activations(self, x: Float64) -> Activations:
         """Nothing is quantised."""
         return Activations(x, np.zeros_like(x), np.zeros(x.shape, dtype=bool))
+
+    def identity_weight(self, k: int) -> Tensors:
+        """Ones and zeros."""
+        return {"weight": np.eye(k).astype(self._dtype)}
+
+    def snap(self, read: Float64, like: Activations) -> Float64:
+        """Every value is a code."""
+        return read
 
     def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
         """None but the addition of the bias: sums are exact."""

@@ -1,0 +1,194 @@
+"""Build a real linear layer from a checkpoint, as a model does, and hand it numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from layers.linear.base import LinearBase
+from layers.linear.column import ColumnParallelLinear
+from layers.linear.merged_column import MergedColumnParallelLinear
+from layers.linear.qkv import QKVParallelLinear
+from layers.linear.replicated import ReplicatedLinear
+from layers.linear.row import RowParallelLinear
+from layers.quantization.base import QuantizationConfig
+from layers.quantization.registry import get_quantization_config
+from layers.weights import load_weights, process_weights_after_loading
+from testing.harness.memory import padded_view
+from testing.harness.tensors import DTYPES, floats_to_torch, to_numpy, to_torch
+from testing.oracles.arrays import Float64
+from testing.oracles.checkpoints import LinearCheckpoint, linear_checkpoint
+from testing.oracles.formats import LinearFormat
+
+Named = tuple[str, torch.Tensor]
+
+# Where a model keeps a layer of each kind, and the checkpoint's name for each of its shards.
+_PLACES: dict[str, tuple[str, str]] = {
+    "replicated": ("model.layers.0.mlp", "shared_proj"),
+    "column": ("model.layers.0.mlp", "up_proj"),
+    "merged": ("model.layers.0.mlp", "gate_up_proj"),
+    "qkv": ("model.layers.0.self_attn", "qkv_proj"),
+    "row": ("model.layers.0.mlp", "down_proj"),
+}
+PACKED = {"gate_up_proj": ["gate_proj", "up_proj"], "qkv_proj": ["q_proj", "k_proj", "v_proj"]}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A quantisation method as a checkpoint's config.json names it; `config` None: unquantised."""
+
+    format: LinearFormat
+    config: Mapping[str, object] | None
+
+
+@dataclass(frozen=True)
+class LinearCase:
+    """One layer to build.
+
+    kind: replicated, column, merged, qkv or row.
+    shards: rows of each shard: {'gate': 256, 'up': 256}, {'q': …, 'k': …, 'v': …}, or {'': N}.
+    m, k: rows of x and the reduced dimension.
+    fused: the checkpoint holds shards as one tensor.
+    backend: kernel backend asked for; None leaves the choice to the layer.
+    head_size: outputs of one head, for qkv.
+    """
+
+    method: Method
+    kind: str
+    m: int
+    shards: Mapping[str, int]
+    k: int
+    dtype: str = "bfloat16"
+    bias: bool = False
+    fused: bool = False
+    backend: str | None = None
+    head_size: int = 64
+
+    @property
+    def prefix(self) -> str:
+        """The layer's name in the model."""
+        return ".".join(_PLACES[self.kind])
+
+    @property
+    def subject(self) -> str:
+        """The layer as messages name it."""
+        flags = "".join([", bias" * self.bias, ", fused" * self.fused])
+        return (
+            f"{self.method.format.name} {self.kind} layer {_PLACES[self.kind][1]} "
+            f"({self.backend or 'default'}, {self.dtype}, {self.shape}{flags})"
+        )
+
+    @property
+    def shape(self) -> str:
+        """`M 16 N 256+256 K 512`."""
+        return f"M {self.m} N {'+'.join(str(n) for n in self.shards.values())} K {self.k}"
+
+    def checkpoint(self, rng: np.random.Generator) -> LinearCheckpoint:
+        """A random checkpoint for this layer."""
+        return linear_checkpoint(rng, self.method.format, dict(self.shards), self.k, self.bias)
+
+
+@dataclass
+class LoadedLinear:
+    """A layer that is ready, taking and giving float64 arrays.
+
+    backends: kernels that it chose, by operation.
+    """
+
+    case: LinearCase
+    layer: LinearBase
+    backends: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, x: Float64, padded: bool = False) -> Float64:
+        """x (M, K) exact in the case's dtype → (M, N). padded: x is a window into NaN."""
+        tensor = floats_to_torch(x, DTYPES[self.case.dtype], self.layer.device)
+        return to_numpy(self.layer(padded_view(tensor) if padded else tensor))
+
+
+def checkpoint_tensors(case: LinearCase, checkpoint: LinearCheckpoint) -> Iterator[Named]:
+    """The checkpoint as a file holds it: ('model.layers.0.mlp.up_proj.weight', tensor) …"""
+    parent, leaf = _PLACES[case.kind]
+    shards = {
+        name: dict(tensors) | ({"bias": checkpoint.bias_shards[name]} if case.bias else {})
+        for name, tensors in checkpoint.tensors.items()
+    }
+    if case.fused:
+        suffixes = next(iter(shards.values()))
+        fused = {s: np.concatenate([tensors[s] for tensors in shards.values()]) for s in suffixes}
+        shards = {leaf: fused}
+    for name, tensors in shards.items():
+        module = name if case.fused else f"{name}_proj" if name else leaf
+        for suffix, array in tensors.items():
+            if suffix == "bias":
+                yield f"{parent}.{module}.bias", floats_to_torch(array, DTYPES[case.dtype])
+            else:
+                yield f"{parent}.{module}.{suffix}", to_torch(array)
+
+
+def quant_config(case: LinearCase) -> QuantizationConfig | None:
+    """The config object that the checkpoint's config.json leads to."""
+    if case.method.config is None:
+        return None
+    config = dict(case.method.config) | {"packed_modules_mapping": PACKED}
+    if case.backend is not None:
+        config["backend"] = case.backend
+    return get_quantization_config(str(config["quant_method"])).from_config(config)
+
+
+def new_layer(case: LinearCase, device: torch.device | str) -> LinearBase:
+    """The layer as a model constructs it, with no weights yet."""
+    options: dict[str, Any] = {
+        "bias": case.bias,
+        "params_dtype": DTYPES[case.dtype],
+        "quant_config": quant_config(case),
+        "prefix": case.prefix,
+        "device": device,
+    }
+    sizes = list(case.shards.values())
+    if case.kind == "qkv":
+        heads, kv_heads = (n // case.head_size for n in sizes[:2])
+        return QKVParallelLinear(case.k, case.head_size, heads, kv_heads, **options)
+    if case.kind == "merged":
+        return MergedColumnParallelLinear(case.k, sizes, **options)
+    single: dict[str, Callable[..., LinearBase]] = {
+        "replicated": ReplicatedLinear,
+        "column": ColumnParallelLinear,
+        "row": RowParallelLinear,
+    }
+    return single[case.kind](case.k, sizes[0], **options)
+
+
+def model_of(case: LinearCase, layer: LinearBase) -> torch.nn.Module:
+    """A model that holds the layer at its prefix and nothing else."""
+    root = module = torch.nn.Module()
+    *parents, leaf = case.prefix.split(".")
+    for name in parents:
+        child = torch.nn.Module()
+        module.add_module(name, child)
+        module = child
+    module.add_module(leaf, layer)
+    return root
+
+
+def build(
+    case: LinearCase,
+    checkpoint: LinearCheckpoint,
+    device: torch.device | str,
+    change: Callable[[Iterator[Named]], Iterator[Named]] = lambda tensors: tensors,
+) -> LoadedLinear:
+    """Construct, load and post-process the layer.
+
+    change: alters the checkpoint on its way in, to see whether the checks notice.
+
+    Raises:
+        WeightLoadError, BackendUnavailable, ValueError: as the layer does.
+    """
+    layer = new_layer(case, device)
+    model = model_of(case, layer)
+    load_weights(model, change(checkpoint_tensors(case, checkpoint)), PACKED)
+    process_weights_after_loading(model)
+    return LoadedLinear(case, layer, dict(getattr(layer.quant_method, "backends", {})))

@@ -1,0 +1,126 @@
+"""Every planted fault is caught by the checks that the layer tests use, and its place is named."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import layers.quantization.blockwise_int8
+import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
+from layers.parameter import ShardedParameter
+from testing.harness.device import device
+from testing.harness.linear import LinearCase, Method, Named, build
+from testing.harness.linear_probes import examine, probe_activations
+from testing.harness.memory import poisoned_memory
+from testing.harness.verdict import Verdict
+from testing.oracles.checkpoints import LinearCheckpoint, identity_checkpoint
+from testing.quant.int8_faults import FAULTS, Fault
+from testing.quant.int8_methods import BLOCK, CHANNEL
+
+METHODS = {"int8_channel": CHANNEL, "int8_block": BLOCK}
+PLANTED = [(METHODS[name], fault) for fault in FAULTS for name in fault.formats]
+BOTH = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+
+
+def setting(method: Method, bias: bool = False) -> tuple[LinearCase, LinearCheckpoint]:
+    case = LinearCase(method, "merged", 32, {"gate": 256, "up": 256}, 512, bias=bias)
+    return case, case.checkpoint(np.random.default_rng(20))
+
+
+def names(verdict: Verdict, place: str) -> bool:
+    return place in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("method", "fault"), PLANTED, ids=[f"{m.format.name}-{f.name}" for m, f in PLANTED]
+)
+def test_fault_is_caught_and_named(method: Method, fault: Fault) -> None:
+    case, checkpoint = setting(method)
+    loaded = build(case, checkpoint, device())
+    assert examine(loaded, checkpoint, np.random.default_rng(21)).ok
+
+    fault.plant(loaded)
+
+    verdict = examine(loaded, checkpoint, np.random.default_rng(21))
+    assert names(verdict, fault.place), f"'{fault.name}' should name {fault.place}:\n{verdict}"
+
+
+@BOTH
+def test_truncation_shows_in_the_codes_and_as_fourfold_noise(method: Method) -> None:
+    truncation = next(f for f in FAULTS if f.name == "truncation for rounding")
+    case = LinearCase(method, "column", 64, {"": 512}, 512)
+    checkpoint = identity_checkpoint(method.format, 512)
+    loaded = build(case, checkpoint, device())
+    truncation.plant(loaded)
+    verdict = examine(loaded, checkpoint, np.random.default_rng(22), (probe_activations,))
+    assert names(verdict, "activation codes differ from the declared rule")
+    assert verdict.statistics["activation_noise_ratio"] == pytest.approx(4, rel=0.05)
+
+
+def _renamed(tensors: Iterator[Named]) -> Iterator[Named]:
+    for name, tensor in tensors:
+        swapped = name.replace("gate_", "?_").replace("up_", "gate_").replace("?_", "up_")
+        yield swapped, tensor
+
+
+def _cropped_k(tensors: Iterator[Named]) -> Iterator[Named]:
+    for name, tensor in tensors:
+        if name.endswith("up_proj.weight"):
+            tensor = tensor.clone()
+            tensor[:, -128:] = 0
+        yield name, tensor
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (_renamed, "shard 'up' holds shard 'gate'"),
+        (_cropped_k, "K block 3 (k 384..511) of shard 'up'"),
+    ],
+)
+def test_fault_of_the_checkpoint_reader(
+    method: Method, change: Callable[[Iterator[Named]], Iterator[Named]], place: str
+) -> None:
+    case, checkpoint = setting(method)
+    loaded = build(case, checkpoint, device(), change)
+    assert names(examine(loaded, checkpoint, np.random.default_rng(23)), place)
+
+
+@BOTH
+def test_loader_that_forgets_a_shard(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = ShardedParameter._copy
+
+    def forgetful(self: ShardedParameter, shard: object, loaded: torch.Tensor) -> None:
+        if getattr(shard, "id", None) != 1:
+            copy(self, shard, loaded)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ShardedParameter, "_copy", forgetful)
+    case, checkpoint = setting(method)
+    with poisoned_memory():
+        loaded = build(case, checkpoint, device())
+    verdict = examine(loaded, checkpoint, np.random.default_rng(24))
+    assert names(verdict, "of shard 'up'")
+    assert not names(verdict, "shard 'gate'")
+
+
+@BOTH
+def test_bias_of_the_other_shard(method: Method) -> None:
+    case, checkpoint = setting(method, bias=True)
+    loaded = build(case, checkpoint, device())
+    bias = loaded.layer.get_parameter("bias").data
+    bias[256:] = bias[:256]
+    verdict = examine(loaded, checkpoint, np.random.default_rng(25))
+    assert names(verdict, "shard 'up'")
+    assert not verdict.ok
+
+
+@BOTH
+def test_without_a_fault_many_layers_are_right(method: Method) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(5000 + seed)
+        n, k = int(rng.integers(1, 20)) * 16, int(rng.integers(1, 20)) * 16
+        case = LinearCase(method, "column", int(rng.integers(1, 20)), {"": n}, k)
+        checkpoint = case.checkpoint(rng)
+        examine(build(case, checkpoint, device()), checkpoint, rng).require()
