@@ -58,7 +58,11 @@ fi
 
 machine=$(mktemp -d "$dir/$suite.XXXXXX")
 chmod 755 "$machine"
-[[ $keep == yes ]] && echo "== machine $machine" || trap 'rm -rf --one-file-system "$machine"' EXIT
+if [[ $keep == yes ]]; then
+  echo "== machine $machine"
+else
+  trap 'rm -rf --one-file-system "$machine"' EXIT
+fi
 cp -a --reflink=auto "$base/." "$machine"
 cp -L /etc/resolv.conf /etc/hosts "$machine/etc/"
 apt-config dump | grep '^Acquire::' >"$machine/etc/apt/apt.conf.d/99host" || true
@@ -78,14 +82,15 @@ done
 # Runs in its own mount and process namespaces: nothing stays mounted, no server stays running.
 inside() {
   set -euo pipefail
-  local machine=$1 user=$2 home=$3
+  local machine=$1 user=$2 home=$3 pairs=$4 variables=$5
+  shift 5
   mount --bind "$machine" "$machine"
   mount -t proc proc "$machine/proc"
   mount --rbind /sys "$machine/sys"
   mount --rbind /dev "$machine/dev"
   mount -t tmpfs -o mode=1777 tmpfs "$machine/dev/shm" 2>/dev/null || true
   local pair source target
-  for pair in $BINDS; do
+  for pair in $pairs; do
     source=${pair%%:*} target=$machine${pair##*:}
     if [[ -d $source ]]; then mkdir -p "$target"; else mkdir -p "${target%/*}"; : >>"$target"; fi
     mount --bind "$source" "$target"
@@ -98,6 +103,7 @@ inside() {
   cd /
   umount -l /.host
   cat >/run/proof.sh <<'TEXT'
+exec 2>&1
 cd "$HOME/plumbline"
 TIMEFORMAT='== %R s wall, %U s user'
 status=0
@@ -108,9 +114,9 @@ done
 echo "== $(du -sm "${XDG_CACHE_HOME:-$HOME/.cache}"/plumbline/bazel 2>/dev/null || echo 'no private Bazel')"
 exit $status
 TEXT
-  setpriv --reuid="$user" --regid="$user" --init-groups env -i "${@:4:$ENVIRONMENT}" \
-    bash /run/proof.sh "${@:4+$ENVIRONMENT}"
+  setpriv --reuid="$user" --regid="$user" --init-groups env -i "${@:1:variables}" \
+    bash /run/proof.sh "${@:1+variables}"
 }
 export -f inside
-BINDS="${binds[*]}" ENVIRONMENT=${#environment[@]} unshare --mount --pid --fork --kill-child \
-  bash -c 'inside "$@"' inside "$machine" "$user" "$home" "${environment[@]}" "${commands[@]}"
+unshare --mount --pid --fork --kill-child bash -c 'inside "$@"' inside \
+  "$machine" "$user" "$home" "${binds[*]}" ${#environment[@]} "${environment[@]}" "${commands[@]}"
