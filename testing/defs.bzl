@@ -174,7 +174,7 @@ def oracle_library(*, name, srcs, deps = [], **kwargs):
         **kwargs: passed on to py_library.
     """
     for dep in deps:
-        if dep.startswith("//layers") or dep.split(":")[-1] in ["flashinfer_python", "gpu_kernels", "sglang_kernel", "torch", "triton"]:
+        if dep.startswith("//layers") or dep.split(":")[-1] in ["flashinfer_python", "sglang_kernel", "torch", "triton"]:
             fail("oracle_library %s depends on %s: an oracle shares no code with the layer; write it from the format's definition" % (name, dep))
     py_library(
         name = name,

@@ -4,7 +4,8 @@ import pytest
 
 from testing.graph.bazel import Graph
 
-KERNELS = "//tools/pip:flashinfer_python + //tools/pip:gpu_kernels + //tools/pip:sglang_kernel"
+PACKAGES = ("flashinfer_python", "sglang_kernel", "torch", "triton")
+KERNELS = " + ".join(f"//tools/pip:{package}" for package in PACKAGES)
 
 
 @pytest.mark.parametrize(

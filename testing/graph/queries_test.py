@@ -15,6 +15,7 @@ QUERIES: dict[str, str] = dict(
     )
 )
 CHANNEL = "//testing/quant:int8_channel_linear_test"
+BLOCK = "//testing/quant:int8_block_linear_test"
 
 # Labels that the answer to each must hold, and labels that it must not hold.
 EXPECTED: dict[str, tuple[set[str], set[str]]] = {
@@ -23,7 +24,7 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "3": (set(), {f"{CHANNEL}_cpu"}),
     "4": (
         {f"{CHANNEL}_cpu"},
-        {"//testing/quant:int8_block_linear_test_cpu", "//testing/oracles:int8_test"},
+        {f"{BLOCK}_cpu", "//testing/oracles:int8_test"},
     ),
     "5": (
         {f"{CHANNEL}_cpu", "//layers/kernels:int8_scaled_mm"},
@@ -31,8 +32,8 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     ),
     "6": (set(), {"//testing/oracles:int8"}),
     "7": ({f"{CHANNEL}_h100"}, {f"{CHANNEL}_cpu"}),
-    "8": ({"//testing/distributed:nccl_linear_test_h100"}, {f"{CHANNEL}_h100"}),
-    "9": ({f"{CHANNEL}_h100"}, {"//testing/oracles:int8_test"}),
+    "8": ({"//testing/distributed:tensor_parallel_linear_test_h100"}, {f"{CHANNEL}_h100"}),
+    "9": ({f"{CHANNEL}_h100"}, {"//testing/oracles:int8_test", f"{BLOCK}_h100"}),
     "10": (set(), {"//layers/linear:column", "//layers/quantization:w8a8_int8"}),
 }
 
