@@ -18,6 +18,7 @@ INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
 # Bazel never answers such a test from its cache.
 _ALWAYS_TAG = "external"
 _MANUAL_TAG = "manual"
+_FLAG_DEFAULT = "build_setting_default"
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,10 @@ def _steering_changes(base: Revision, head: Revision, tracer: Tracer) -> list[st
     for label in sorted(_implied(base) | _implied(head)):
         if tracer.changed(label):
             reasons.append(f"{label} changed: toolchains and platforms reach every target")
+    for label, flag in sorted(head.graph.targets.items()):
+        before = base.graph.targets.get(label, flag).attributes.get(_FLAG_DEFAULT)
+        if flag.attributes.get(_FLAG_DEFAULT) != before:
+            reasons.append(f"{label} has another default: transitions may read it anywhere")
     return reasons
 
 

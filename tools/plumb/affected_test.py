@@ -109,6 +109,15 @@ def test_a_toolchain_of_the_repository_affects_everything() -> None:
     assert len(found.tests) == 2 and "//tc:real changed" in found.everything[0]
 
 
+def test_another_default_of_a_flag_affects_everything_but_a_new_flag_nothing() -> None:
+    flag = rule("//f:f", "string_flag", build_setting_default="a")
+    other = rule("//f:f", "string_flag", build_setting_default="b")
+    plain, old, new = (revision(FILES, *targets(), *extra) for extra in ((), (flag,), (other,)))
+
+    assert len(labels(old, new)) == 2
+    assert labels(plain, new) == []
+
+
 def test_no_base_affects_everything_with_the_reason() -> None:
     found = compare(None, revision(FILES, *targets()), "it does not load", manual=False)
 

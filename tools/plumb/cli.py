@@ -21,6 +21,7 @@ from tools.plumb.inputs import WORKSPACE_FILES
 from tools.plumb.revision import Loader, load_both
 
 VERSION = "0.1"
+_PIPE_WIDTH = 160
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -138,6 +139,11 @@ def _affected(
     _finish(comparison, (base_tree, head_tree), reason, place if run_tests else None, root, output)
 
 
+def _width() -> int | None:
+    # A file or a pipe has no width; labels should not be folded there.
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+
+
 def _notify(text: str) -> None:
     Console(stderr=True, highlight=False).print(f"[dim]plumb: {escape(text)}[/dim]")
 
@@ -151,7 +157,7 @@ def _finish(
     output: Format,
 ) -> None:
     """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=_width())
     text = output is Format.TEXT
     if text and reason is not None:
         report.print_why(console, reason)
