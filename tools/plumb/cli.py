@@ -22,6 +22,7 @@ from tools.plumb.revision import Loader, load_both
 
 VERSION = "0.1"
 _PIPE_WIDTH = 160
+_errors = Console(stderr=True, soft_wrap=True, highlight=False)
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -130,7 +131,8 @@ def _affected(
             head_tree = stack.enter_context(loader.repository.working_tree(scratch))
         else:
             head_tree = loader.repository.tree_of(head)
-        older, newer, no_base = load_both(loader, base_tree, head_tree)
+        with _errors.status("comparing target graphs"):
+            older, newer, no_base = load_both(loader, base_tree, head_tree)
         comparison = affected.compare(older, newer, no_base, manual=manual)
         reason = explain(comparison, why, newer.graph.targets) if why is not None else None
         place = root
@@ -145,7 +147,7 @@ def _width() -> int | None:
 
 
 def _notify(text: str) -> None:
-    Console(stderr=True, highlight=False).print(f"[dim]plumb: {escape(text)}[/dim]")
+    _errors.print(f"[dim]plumb: {escape(text)}[/dim]")
 
 
 def _finish(
@@ -230,10 +232,16 @@ def find_workspace(named: Path | None) -> Path:
 
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
-    errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         app(prog_name="plumb", standalone_mode=True)
     except PlumbError as error:
-        errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
+        _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
         sys.exit(error.code)
+    except BrokenPipeError:
+        # The reader of a pipe, such as head, has seen enough; the interpreter flushes once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.OK)
+    except OSError as error:
+        _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
+        sys.exit(ExitCode.ENVIRONMENT)
     sys.exit(ExitCode.OK)
