@@ -75,6 +75,9 @@ def devices() -> Iterator[None]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         yield
         return
+    # Kernels compiled at run time; a sandboxed test can write in no home.
+    if "TEST_TMPDIR" in os.environ:
+        os.environ.setdefault("TRITON_CACHE_DIR", f"{os.environ['TEST_TMPDIR']}/triton")
     arch = os.environ["PLUMBLINE_ARCH"]
     machine = gpu_slot.machine_gpus()
     usable = gpu_slot.candidates(machine, arch, os.environ)
