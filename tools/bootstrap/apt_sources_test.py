@@ -45,7 +45,7 @@ def test_deb822_reads_lists_comments_and_continuations() -> None:
 # The archive itself
 Types: deb deb-src
 URIs: http://one.example/debian
-# between the fields
+# once: http://old.example/debian
  http://two.example/debian
 Suites: trixie trixie-updates
 Components: main
