@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,23 +40,37 @@ def new_job(case: LinearCase, seed: int) -> Job:
     return Job(case, checkpoint, np.concatenate(x, axis=1))
 
 
-def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[Float64]:
+@dataclass(frozen=True)
+class Answer:
+    """One rank's part of a layer's output, the kernels that gave it, where, and in what time."""
+
+    output: Float64
+    backends: dict[str, str]
+    device: str
+    seconds: float
+
+
+def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[Answer]:
     """In a process: each layer loads the whole checkpoint, keeps its part and multiplies."""
     torch.set_num_threads(1)
     initialize_model_parallel(tensor_parallel_size=RANKS)
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    outputs = []
+    answers = []
     for job in jobs:
+        start = time.perf_counter()
         loaded = build(job.case, job.checkpoint, device)
-        outputs.append(loaded(_rows_input(rank, job)))
-    return outputs
+        output = loaded(_rows_input(rank, job))
+        seconds = time.perf_counter() - start
+        answers.append(Answer(output, loaded.backends, loaded.device_name, seconds))
+    return answers
 
 
-def joined(case: LinearCase, parts: list[Float64]) -> Float64:
+def joined(case: LinearCase, answers: list[Answer]) -> Float64:
     """The whole layer's output (M, N) in the checkpoint's order, from every rank's part.
 
     Parts that ranks hold in common must be equal bit for bit.
     """
+    parts = [answer.output for answer in answers]
     if case.kind in ("row", "replicated"):
         assert np.array_equal(parts[0], parts[1]), "ranks hold different sums"
         return parts[0]

@@ -7,6 +7,7 @@ import pytest
 
 from testing.distributed.sharded_linear import (
     RANKS,
+    Answer,
     Job,
     compare_with_unsharded,
     joined,
@@ -16,6 +17,7 @@ from testing.distributed.sharded_linear import (
 from testing.harness.checks import check_product
 from testing.harness.device import pool
 from testing.harness.linear import LinearCase, Method
+from testing.harness.linear_probes import record_verdict
 from testing.harness.process_group import run_in_processes
 from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
@@ -62,13 +64,13 @@ JOBS = [new_job(case, seed) for seed, case in enumerate(CASES)]
 
 
 @pytest.fixture(scope="module")
-def outputs() -> list[list[Float64]]:
-    """Every case's output by rank: all cases run in one world, since starting one takes seconds."""
+def answers() -> list[list[Answer]]:
+    """Every case's answers by rank; all cases share one world, since starting it takes seconds."""
     cuda = pool() != "cpu"
     by_rank = run_in_processes(
         run_rank, RANKS, JOBS, cuda, backend="nccl" if cuda else "gloo", seconds=200
     )
-    return [list(parts) for parts in zip(*by_rank, strict=True)]
+    return [list(by_case) for by_case in zip(*by_rank, strict=True)]
 
 
 def verdict_of(job: Job, got: Float64) -> Verdict:
@@ -77,8 +79,11 @@ def verdict_of(job: Job, got: Float64) -> Verdict:
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case.subject for case in CASES])
-def test_ranks_together_are_the_checkpoint(outputs: list[list[Float64]], index: int) -> None:
-    verdict_of(JOBS[index], joined(CASES[index], outputs[index])).require()
+def test_ranks_together_are_the_checkpoint(answers: list[list[Answer]], index: int) -> None:
+    case, (first, _) = CASES[index], answers[index]
+    verdict = verdict_of(JOBS[index], joined(case, answers[index]))
+    record_verdict(verdict, case, first.backends, first.device, first.seconds)
+    verdict.require()
 
 
 def index_of(kind: str, bias: bool) -> int:
@@ -87,23 +92,23 @@ def index_of(kind: str, bias: bool) -> int:
     )
 
 
-def test_a_rank_counted_twice_would_show(outputs: list[list[Float64]]) -> None:
+def test_a_rank_counted_twice_would_show(answers: list[list[Answer]]) -> None:
     index = index_of("merged", False)
-    parts = [outputs[index][0], outputs[index][0]]
+    parts = [answers[index][0], answers[index][0]]
     assert "shard 'gate'" in str(verdict_of(JOBS[index], joined(CASES[index], parts)))
 
 
-def test_a_missing_reduction_would_show(outputs: list[list[Float64]]) -> None:
+def test_a_missing_reduction_would_show(answers: list[list[Answer]]) -> None:
     index = index_of("row", False)
     job, width = JOBS[index], CASES[index].k // RANKS
     missing = job.x[:, width:] @ job.checkpoint.weight[:, width:].T
-    found = str(verdict_of(job, joined(CASES[index], outputs[index]) - missing))
+    found = str(verdict_of(job, joined(CASES[index], answers[index]) - missing))
     assert "K block 4 (k 512..639)" in found
 
 
-def test_a_bias_added_by_every_rank_would_show(outputs: list[list[Float64]]) -> None:
+def test_a_bias_added_by_every_rank_would_show(answers: list[list[Answer]]) -> None:
     index = index_of("row", True)
     job = JOBS[index]
     assert job.checkpoint.bias is not None
-    got = joined(CASES[index], outputs[index]) + job.checkpoint.bias
+    got = joined(CASES[index], answers[index]) + job.checkpoint.bias
     assert not verdict_of(job, np.asarray(got)).ok

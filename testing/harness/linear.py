@@ -103,6 +103,12 @@ class LoadedLinear:
     layer: LinearBase
     backends: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def device_name(self) -> str:
+        """`cpu`, or the GPU's product name."""
+        device = self.layer.device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
     def __call__(self, x: Float64, padded: bool = False) -> Float64:
         """x (M, K) exact in the case's dtype → (M, N). padded: x is a window into NaN."""
         tensor = floats_to_torch(x, DTYPES[self.case.dtype], self.layer.device)

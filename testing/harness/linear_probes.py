@@ -150,29 +150,41 @@ def examine(
     checkpoint: LinearCheckpoint,
     rng: np.random.Generator,
     probes: tuple[Probe, ...] = LINEAR_PROBES,
+    recorded: bool = True,
 ) -> Verdict:
-    """Run the probes on a layer and put their verdicts together; records the statistics."""
+    """Run the probes on a layer and put their verdicts together.
+
+    recorded: keep the statistics among the test's outputs; not for a layer with a planted fault.
+    """
     start = time.perf_counter()
     verdict = Verdict(loaded.case.subject)
     for probe in probes:
         part = probe(loaded, checkpoint, rng)
         verdict.add(part.findings, part.statistics)
-    device = loaded.layer.device
+    if recorded:
+        seconds = time.perf_counter() - start
+        record_verdict(verdict, loaded.case, loaded.backends, loaded.device_name, seconds)
+    return verdict
+
+
+def record_verdict(
+    verdict: Verdict, case: LinearCase, backends: dict[str, str], device: str, seconds: float
+) -> None:
+    """Keep one layer's statistics among the test's outputs."""
     record(
         {
             "subject": verdict.subject,
-            "format": checkpoint.format.name,
-            "kind": loaded.case.kind,
-            "shape": loaded.case.shape,
-            "dtype": loaded.case.dtype,
-            "backends": loaded.backends,
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "seconds": round(time.perf_counter() - start, 4),
+            "format": case.method.format.name,
+            "kind": case.kind,
+            "shape": case.shape,
+            "dtype": case.dtype,
+            "backends": backends,
+            "device": device,
+            "seconds": round(seconds, 4),
             "ok": verdict.ok,
             "statistics": verdict.statistics,
         }
     )
-    return verdict
 
 
 def examine_case(case: LinearCase, seed: int, device: torch.device | str) -> Verdict:

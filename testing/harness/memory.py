@@ -22,7 +22,7 @@ def poisoned_memory() -> Iterator[None]:
     torch.utils.deterministic.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*does not have a deterministic.*")
+            warnings.filterwarnings("ignore", message=".*[Dd]eterministic.*")
             yield
     finally:
         torch.set_deterministic_debug_mode(mode)

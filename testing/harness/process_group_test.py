@@ -58,7 +58,7 @@ def test_death_is_reported_and_others_are_ended(tmp_path: Path) -> None:
     assert_all_ended(tmp_path)
 
 
-def test_time_limit_names_the_rank_and_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailed, match=r"ranks 0 of 2 gave no answer within 15 s"):
-        run_in_processes(sleep_on_rank_zero, 2, str(tmp_path), seconds=15)
+def test_time_limit_names_who_did_not_answer_and_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match=r"ranks 0(, 1)? of 2 gave no answer within 10 s"):
+        run_in_processes(sleep_on_rank_zero, 2, str(tmp_path), seconds=10)
     assert_all_ended(tmp_path)

@@ -10,8 +10,8 @@ import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
 from layers.parameter import ShardedParameter
 from testing.harness.device import device
-from testing.harness.linear import LinearCase, Method, Named, build
-from testing.harness.linear_probes import examine, probe_activations
+from testing.harness.linear import LinearCase, LoadedLinear, Method, Named, build
+from testing.harness.linear_probes import LINEAR_PROBES, Probe, examine, probe_activations
 from testing.harness.memory import poisoned_memory
 from testing.harness.verdict import Verdict
 from testing.oracles.checkpoints import LinearCheckpoint, identity_checkpoint
@@ -28,6 +28,13 @@ def setting(method: Method, bias: bool = False) -> tuple[LinearCase, LinearCheck
     return case, case.checkpoint(np.random.default_rng(20))
 
 
+def examine_faulty(
+    loaded: LoadedLinear, checkpoint: LinearCheckpoint, seed: int, *probes: Probe
+) -> Verdict:
+    rng = np.random.default_rng(seed)
+    return examine(loaded, checkpoint, rng, probes or LINEAR_PROBES, recorded=False)
+
+
 def names(verdict: Verdict, place: str) -> bool:
     return place in str(verdict)
 
@@ -38,12 +45,17 @@ def names(verdict: Verdict, place: str) -> bool:
 def test_fault_is_caught_and_named(method: Method, fault: Fault) -> None:
     case, checkpoint = setting(method)
     loaded = build(case, checkpoint, device())
-    assert examine(loaded, checkpoint, np.random.default_rng(21)).ok
 
     fault.plant(loaded)
 
-    verdict = examine(loaded, checkpoint, np.random.default_rng(21))
+    verdict = examine_faulty(loaded, checkpoint, 21)
     assert names(verdict, fault.place), f"'{fault.name}' should name {fault.place}:\n{verdict}"
+
+
+@BOTH
+def test_the_layer_is_right_before_a_fault_is_planted(method: Method) -> None:
+    case, checkpoint = setting(method)
+    examine_faulty(build(case, checkpoint, device()), checkpoint, 21).require()
 
 
 @BOTH
@@ -53,7 +65,7 @@ def test_truncation_shows_in_the_codes_and_as_fourfold_noise(method: Method) -> 
     checkpoint = identity_checkpoint(method.format, 512)
     loaded = build(case, checkpoint, device())
     truncation.plant(loaded)
-    verdict = examine(loaded, checkpoint, np.random.default_rng(22), (probe_activations,))
+    verdict = examine_faulty(loaded, checkpoint, 22, probe_activations)
     assert names(verdict, "activation codes differ from the declared rule")
     assert verdict.statistics["activation_noise_ratio"] == pytest.approx(4, rel=0.05)
 
@@ -85,7 +97,7 @@ def test_fault_of_the_checkpoint_reader(
 ) -> None:
     case, checkpoint = setting(method)
     loaded = build(case, checkpoint, device(), change)
-    assert names(examine(loaded, checkpoint, np.random.default_rng(23)), place)
+    assert names(examine_faulty(loaded, checkpoint, 23), place)
 
 
 @BOTH
@@ -100,7 +112,7 @@ def test_loader_that_forgets_a_shard(method: Method, monkeypatch: pytest.MonkeyP
     case, checkpoint = setting(method)
     with poisoned_memory():
         loaded = build(case, checkpoint, device())
-    verdict = examine(loaded, checkpoint, np.random.default_rng(24))
+    verdict = examine_faulty(loaded, checkpoint, 24)
     assert names(verdict, "of shard 'up'")
     assert not names(verdict, "shard 'gate'")
 
@@ -111,7 +123,7 @@ def test_bias_of_the_other_shard(method: Method) -> None:
     loaded = build(case, checkpoint, device())
     bias = loaded.layer.get_parameter("bias").data
     bias[256:] = bias[:256]
-    verdict = examine(loaded, checkpoint, np.random.default_rng(25))
+    verdict = examine_faulty(loaded, checkpoint, 25)
     assert names(verdict, "shard 'up'")
     assert not verdict.ok
 
