@@ -114,6 +114,7 @@ class Bootstrap:
             force: make it anew from the suite as it is now.
         """
         home = self.layout.home
+        machine.require_plain_path(home)
         with explained(home):
             home.mkdir(parents=True, exist_ok=True)
             with exclusive(self.layout.lock, self.progress.note):

@@ -1,10 +1,16 @@
 """What this machine must be and have before anything is fetched."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
-from tools.bootstrap.errors import BAZELISK_HINT, NoSpaceError, UnsupportedMachineError
+from tools.bootstrap.errors import (
+    BAZELISK_HINT,
+    BootstrapError,
+    NoSpaceError,
+    UnsupportedMachineError,
+)
 
 # Packages, the index and the unpacked files lie side by side for a moment: 0.86 GB in all.
 PEAK_BYTES = 1_000_000_000
@@ -42,6 +48,19 @@ def require_debian(os_release: Path = Path("/etc/os-release")) -> str:
             f"here. {BAZELISK_HINT}"
         )
     return fields.get("VERSION_CODENAME", "stable")
+
+
+def require_plain_path(home: Path) -> None:
+    """Checks that `home` can stand in rc files, class paths and library paths.
+
+    Raises:
+        BootstrapError: it holds a blank, a colon or the like.
+    """
+    if not re.fullmatch(r"[\w/.+@%,=~-]+", str(home)):
+        raise BootstrapError(
+            f"The cache folder '{home}' holds a character that Bazel's rc files or library paths "
+            "cannot take. Set XDG_CACHE_HOME to a folder without blanks and colons."
+        )
 
 
 def require_space(home: Path, needed: int = PEAK_BYTES) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tools.bootstrap import machine
-from tools.bootstrap.errors import NoSpaceError, UnsupportedMachineError
+from tools.bootstrap.errors import BootstrapError, NoSpaceError, UnsupportedMachineError
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_CODENAME=trixie\n'
 UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n'
@@ -51,6 +51,13 @@ def test_a_missing_program_is_named(programs: Path, tmp_path: Path, name: str) -
     (programs / name).unlink()
     with pytest.raises(UnsupportedMachineError, match=f"needs {name}, missing"):
         machine.require_debian(release(tmp_path, DEBIAN))
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", 'a"b', "a$b"])
+def test_a_path_that_would_break_rc_files_is_refused(name: str) -> None:
+    machine.require_plain_path(Path("/home/jörg-1/.cache/plumb+line_2"))
+    with pytest.raises(BootstrapError, match="without blanks and colons"):
+        machine.require_plain_path(Path("/home") / name)
 
 
 def test_too_little_space_is_told_in_numbers(tmp_path: Path) -> None:
