@@ -10,6 +10,14 @@ digest = hashlib.sha512(pathlib.Path(sys.argv[1]).read_bytes()).digest()
 print("sha512-" + base64.b64encode(digest).decode())
 """
 
+# Node knows its own list of authorities only; a machine behind a proxy has its own in this file.
+_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+def _environment(ctx):
+    if "NODE_EXTRA_CA_CERTS" in ctx.os.environ or not ctx.path(_CERTIFICATES).exists:
+        return {}
+    return {"NODE_EXTRA_CA_CERTS": _CERTIFICATES}
+
 def _npm(ctx):
     found = ctx.which("npm")
     if found and ctx.which("node"):
@@ -21,7 +29,8 @@ def _npm(ctx):
 
 def _npm_binary_impl(ctx):
     name = "%s@%s" % (ctx.attr.package, ctx.attr.version)
-    packed = ctx.execute(_npm(ctx) + ["pack", name, "--silent"], timeout = 600)
+    command = _npm(ctx) + ["pack", name, "--loglevel=error"]
+    packed = ctx.execute(command, environment = _environment(ctx), timeout = 600)
     if packed.return_code:
         fail("npm could not fetch %s; check the network or npm's registry setting.\n%s" % (name, packed.stderr))
     archive = packed.stdout.strip().split("\n")[-1]
