@@ -26,7 +26,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
     entry = os.environ.get("PLUMBLINE_BAZEL") or Path(__file__).resolve().parents[1] / "bazel"
     wrapper = folder / "bazel"
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    wrapper.write_text(f"#!/bin/sh\nXDG_CACHE_HOME='{cache}' exec '{entry}' \"$@\"\n")
+    own = f"--output_user_root='{folder}/servers'"
+    wrapper.write_text(f"#!/bin/sh\nXDG_CACHE_HOME='{cache}' exec '{entry}' {own} \"$@\"\n")
     wrapper.chmod(0o755)
     made = Tiny(folder / "workspace", wrapper, folder / "caches")
     for path, text in FILES.items():

@@ -167,10 +167,7 @@ class Tiny:
     def shut_down(self) -> None:
         """Ends the Bazel servers that were started here."""
         bases = [self.caches / "truth", *self.caches.glob("plumbline/plumb/*/output_base")]
-        for base in bases:
+        for startup in [[], *([f"--output_base={base}"] for base in bases)]:
             subprocess.run(
-                [self.bazel, f"--output_base={base}", "shutdown"],
-                cwd=self.root,
-                capture_output=True,
-                check=False,
+                [self.bazel, *startup, "shutdown"], cwd=self.root, capture_output=True, check=False
             )
