@@ -95,42 +95,39 @@ def families(layout: Layout, rows: int) -> dict[str, list[Place]]:
     """
     everything, all_columns = slice(0, rows), slice(0, layout.n)
     blocks = range(-(-layout.k // layout.tile[1]))
-    starts = layout.tile_starts()
-    stops = [start for _, _, start in starts[1:]] + [layout.n]
+    shards = [(s, slice(s.start, s.stop)) for s in layout.shards]
     result = {"gain": [Place("gain", "the whole output", everything, all_columns)]}
-    if len(layout.shards) > 1:
-        result["shard"] = [
-            Place("shard", f"shard '{s.name}'", everything, slice(s.start, s.stop))
-            for s in layout.shards
-        ]
+    if len(shards) > 1:
+        result["shard"] = [Place("shard", f"shard '{s.name}'", everything, c) for s, c in shards]
     if len(blocks) > 1:
         result["k_block"] = [
             Place("k_block", _block_label(layout, b), everything, all_columns, b) for b in blocks
         ]
-    if len(blocks) > 1 and len(layout.shards) > 1:
+    if len(blocks) > 1 and len(shards) > 1:
         result["shard_k_block"] = [
-            Place(
-                "shard_k_block",
-                f"{_block_label(layout, b)}{of_shard(s)}",
-                everything,
-                slice(s.start, s.stop),
-                b,
-            )
-            for s in layout.shards
+            Place("shard_k_block", _block_label(layout, b) + of_shard(s), everything, columns, b)
+            for s, columns in shards
             for b in blocks
         ]
-    if len(blocks) > 1 or len(starts) > len(layout.shards):
-        result["tile"] = [
-            Place("tile", f"tile ({i}, {b}){of_shard(s)}", everything, slice(start, stop), b)
-            for b in blocks
-            for (s, i, start), stop in zip(starts, stops, strict=True)
-        ]
+    tiles = _tiles(layout, everything, blocks)
+    if len(tiles) > len(shards):
+        result["tile"] = tiles
     result["row"] = [Place("row", f"row {r}", slice(r, r + 1), all_columns) for r in range(rows)]
     result["column"] = [
         Place("column", layout.column_label(c), everything, slice(c, c + 1))
         for c in range(layout.n)
     ]
     return result
+
+
+def _tiles(layout: Layout, rows: slice, blocks: range) -> list[Place]:
+    starts = layout.tile_starts()
+    stops = [start for _, _, start in starts[1:]] + [layout.n]
+    return [
+        Place("tile", f"tile ({i}, {b}){of_shard(s)}", rows, slice(start, stop), b)
+        for b in blocks
+        for (s, i, start), stop in zip(starts, stops, strict=True)
+    ]
 
 
 def _block_label(layout: Layout, block: int) -> str:
