@@ -63,7 +63,15 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
         timeout = _first_at_least(_TIMEOUTS, seconds * _HEADROOM, "eternal"),
         srcs = srcs + ["//testing/harness:main.py"],
         args = ["$(rootpath %s)" % src for src in srcs if src.endswith("_test.py")],
-        env = dict(env, PLUMBLINE_ARCH = POOLS[pool].arch, PLUMBLINE_GPUS = str(gpus), PLUMBLINE_POOL = pool),
+        env = dict(
+            env,
+            # One core a test, as Bazel counts: threads for each core in each test only wait in turn.
+            OMP_NUM_THREADS = "1",
+            OPENBLAS_NUM_THREADS = "1",
+            PLUMBLINE_ARCH = POOLS[pool].arch,
+            PLUMBLINE_GPUS = str(gpus),
+            PLUMBLINE_POOL = pool,
+        ),
         exec_properties = {"test.Pool": pool},
         main = "//testing/harness:main.py",
         python_version = "PY3",

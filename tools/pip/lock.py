@@ -20,7 +20,7 @@ _HEADER = """\
 # Written by `tools/bazel run //tools/pip:lock` from requirements.in. Do not edit by hand.
 # One version a package, for CPython 3.11 to 3.13 on Linux x86-64.
 """
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)")
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?P<extras>\[[^\]]*\])?==(?P<version>[^ ;\\]+)")
 _WHEEL = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)-.*\.whl$")
 
 
@@ -72,7 +72,7 @@ def render(
     `previous` holds for an unchanged version are kept: a build that only another machine can see
     stays allowed. Markers go, since pip_parse knows one version a name.
 
-    Raises LockError if a package was resolved to two versions.
+    Raises LockError if a package was resolved to two versions, or a line cannot be read.
     """
     additions: dict[tuple[str, str], set[str]] = {}
     for name, version, digest in extra:
@@ -91,11 +91,16 @@ def render(
         if pin := _PIN.match(line):
             key = (normalise(pin["name"]), pin["version"])
             digests = sorted({*pins[key], *additions.get(key, ())})
-            lines.append(f"{key[0]}=={key[1]} \\")
+            # torch needs the libraries that extras of cuda-toolkit name; the wheel's needs follow
+            # from the extras that the lock shows.
+            extras = (pin["extras"] or "").replace(" ", "")
+            lines.append(f"{key[0]}{extras}=={key[1]} \\")
             lines += [f"    --hash={digest} \\" for digest in digests[:-1]]
             lines.append(f"    --hash={digests[-1]}")
         elif line.startswith("    #"):
             lines.append(line)
+        elif not line.startswith("    --hash="):
+            raise LockError(f"uv wrote a line that is no pin: {line!r}. Adapt tools/pip/lock.py.")
     return _HEADER + "\n".join(lines) + "\n", sorted(names)
 
 
@@ -135,6 +140,7 @@ def _uv(root: Path, upgrade: list[str]) -> str:
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
     command += ["--python-version", "3.11", "--generate-hashes", "--fork-strategy", "fewest"]
     command += ["--no-emit-index-url", "--no-header", "--annotation-style", "split"]
+    command += ["--no-strip-extras"]
     command += [word for name in upgrade for word in ("--upgrade-package", name)]
     scratch = Path(os.environ.get("TMPDIR", "/tmp")) / f"plumbline-lock-{os.getpid()}"
     scratch.mkdir()

@@ -32,6 +32,23 @@ def test_markers_go_and_the_reasons_stay() -> None:
     assert "    #   sglang-kernel\n" in text
 
 
+def test_extras_stay_since_a_wheels_needs_follow_from_them() -> None:
+    resolved = (
+        f"cuda-toolkit[cublas, cudart]==13.0.3 ; sys_platform == 'linux' \\\n    --hash={A}\n"
+    )
+
+    text, names = lock.render(resolved, [])
+
+    assert names == ["cuda-toolkit"]
+    assert "cuda-toolkit[cublas,cudart]==13.0.3 \\\n" in text
+    assert pins(text)["cuda-toolkit", "13.0.3"] == [A]
+
+
+def test_a_line_that_is_no_pin_is_refused_rather_than_lost() -> None:
+    with pytest.raises(lock.LockError, match="no pin: 'torch @ file:///torch.whl'"):
+        lock.render("torch @ file:///torch.whl\n", [])
+
+
 def test_hashes_are_sorted_so_that_an_index_cannot_reorder_the_lock() -> None:
     text, _ = lock.render(RESOLVED, [])
 
