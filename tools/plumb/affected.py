@@ -146,8 +146,9 @@ def _digests(revision: Revision, other: Revision) -> Digests:
 def _package_settings(revision: Revision, other: Revision) -> dict[str, str]:
     """package() settings of the packages whose BUILD file differs from the other revision's."""
     settings = {}
-    for path, entry in revision.files.entries.items():
-        if inputs.is_build_file(path) and other.files.entries.get(path) != entry:
-            text = revision.files.text(path) or ""
+    files = revision.files
+    for path in filter(inputs.is_build_file, files.entries):
+        if other.files.identity(path) != files.identity(path):
+            text = files.text(path) or ""
             settings[path.rpartition("/")[0]] = inputs.package_settings(text)
     return settings

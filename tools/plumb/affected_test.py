@@ -147,5 +147,12 @@ def test_package_settings_count_where_a_build_file_differs() -> None:
     assert labels(old, features) == ["//a:t"]
 
 
+def test_package_settings_count_behind_a_link_too() -> None:
+    def behind_link(text: str) -> Revision:
+        return revision({**FILES, "a/BUILD": "->../t", "t": text}, *targets(), source("//a:BUILD"))
+
+    assert labels(behind_link(""), behind_link('package(features = ["f"])')) == ["//a:t"]
+
+
 def test_near_labels_are_suggested() -> None:
     assert affected.nearest("//a:tt", ["//a:t", "//zzz:q"]) == ["//a:t"]

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tools.plumb import bazel, cache, graph, inputs
 from tools.plumb.errors import PlumbError
-from tools.plumb.files import SUBMODULE, SYMLINK, FileTable
+from tools.plumb.files import SUBMODULE, SYMLINK, Entry, FileTable
 from tools.plumb.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
-GRAPH_FORMAT = 1
+GRAPH_FORMAT = 2
 _KEPT_GRAPHS = 64
 _KEPT_TREES = 4
 
@@ -112,14 +112,20 @@ def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:
     """Digest of everything that a revision's target graph depends on."""
     digest = hashlib.sha256(f"{GRAPH_FORMAT}\0".encode())
     for path, entry in sorted(files.entries.items()):
-        loaded = inputs.is_build_file(path) or inputs.is_loaded_file(path)
-        content = entry.object_id if loaded or entry.mode in (SYMLINK, SUBMODULE) else ""
+        content = _read_by_bazel(files, path, entry)
         digest.update(f"{path}\0{content}\0".encode(errors="surrogateescape"))
     for path, identity in sorted(steering.identities.items()):
         digest.update(f"{path}\0{identity}\0".encode(errors="surrogateescape"))
     for hub, path in sorted(steering.locks.items()):
         digest.update(f"{hub}\0{path}\0{files.identity(path)}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _read_by_bazel(files: FileTable, path: str, entry: Entry) -> str:
+    # A BUILD file may be a link: what counts is what Bazel finds behind it.
+    if inputs.is_build_file(path) or inputs.is_loaded_file(path):
+        return files.identity(path)
+    return entry.object_id if entry.mode in (SYMLINK, SUBMODULE) else ""
 
 
 def load_both(loader: Loader, base: Tree, head: Tree) -> tuple[Revision | None, Revision, str]:

@@ -46,6 +46,13 @@ def test_the_graph_depends_on_names_and_on_what_bazel_loads(changes: dict[str, s
     assert key(changes) != key({})
 
 
+@pytest.mark.parametrize("link", ["b/BUILD", "b/BUILD.bazel", "b/y.bzl"])
+def test_the_graph_depends_on_what_is_behind_a_link_that_bazel_loads(link: str) -> None:
+    tree = {link: "->../a/template", "a/template": "x"}
+
+    assert key(tree) != key({**tree, "a/template": "y"})
+
+
 def test_the_graph_does_not_depend_on_what_sources_say() -> None:
     assert key({"a/s.py": "edited"}) == key({"a/s.py": "*edited"}) == key({})
 

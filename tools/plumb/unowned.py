@@ -100,6 +100,9 @@ class _Owned:
             steering = revision.steering
             self._paths |= steering.identities.keys() | set(steering.locks.values())
             self._folders |= {p for p in steering.identities if revision.files.is_folder(p)}
+            for path, entry in revision.files.entries.items():
+                if entry.mode == SYMLINK and (is_build_file(path) or is_loaded_file(path)):
+                    self._add(path, revision.files)
             for label, target in revision.graph.targets.items():
                 if target.kind == SOURCE:
                     self._add(source_path(label) or "", revision.files)

@@ -40,6 +40,12 @@ def test_links_are_owned_with_what_they_lead_to() -> None:
     assert decide("link", "real/r.py") == []
 
 
+def test_what_a_linked_bzl_file_leads_to_shows_in_the_graph() -> None:
+    made = revision({"a/x.bzl": "->../t", "t": ""})
+
+    assert unowned.decide(["t"], made, made, ()) == []
+
+
 def test_a_deleted_source_was_owned_by_the_base() -> None:
     base, head = revision(FILES, *TARGETS), revision({})
 
