@@ -100,6 +100,7 @@ class Repository:
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": self._quoted(self._git_path("objects")),
             }
             self._copy_index(folder / "index", environment)
+            self._see_every_file(environment)
             added = self._run("add", "--all", "--", ".", check=False, environment=environment)
             if added.returncode != 0:
                 raise PlumbError(
@@ -177,6 +178,26 @@ class Repository:
             target.unlink()
         self._run("read-tree", "HEAD", check=False, environment=environment)
 
+    def _see_every_file(self, environment: Mapping[str, str]) -> None:
+        """Takes the marks off the private index that would hide edits of files that are here.
+
+        A path of a sparse checkout that is not on disk keeps its mark: it is not deleted.
+        """
+        listing = self._run("ls-files", "-v", "-z", environment=environment).stdout
+        workspace = self.top / self.prefix
+        marked = [
+            line[2:]
+            for line in listing.split(b"\0")
+            if line[:1] == b"S" or line[:1].islower()
+            if os.path.lexists(os.path.join(os.fsencode(workspace), line[2:]))  # noqa: PTH118
+        ]
+        if marked:
+            paths = b"".join(path + b"\0" for path in marked)
+            for mark in ("--no-skip-worktree", "--no-assume-unchanged"):
+                self._run(
+                    "update-index", mark, "-z", "--stdin", environment=environment, given=paths
+                )
+
     def _unknown_revision(self, revision: str) -> str:
         shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         if shallow:
@@ -209,9 +230,13 @@ class Repository:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
     def _run(
-        self, *arguments: str, check: bool = True, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+        given: bytes = b"",
     ) -> subprocess.CompletedProcess[bytes]:
-        result = _git(self.top / self.prefix, *arguments, environment=environment)
+        result = _git(self.top / self.prefix, *arguments, environment=environment, given=given)
         if check and result.returncode != 0:
             raise PlumbError(
                 f"`git {' '.join(arguments[:2])}` failed: {_last_line(result.stderr)}",
@@ -226,7 +251,10 @@ def _is_bazel_link(path: str, mode: str) -> bool:
 
 
 def _git(
-    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     options = [part for option in _OPTIONS for part in ("-c", option)]
     variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
@@ -237,7 +265,7 @@ def _git(
             ["git", *options, *arguments],
             cwd=folder,
             env=variables,
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             check=False,
         )

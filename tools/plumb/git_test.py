@@ -110,6 +110,35 @@ def test_reading_the_working_tree_writes_nothing_into_the_repository(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.parametrize("mark", ["--skip-worktree", "--assume-unchanged"])
+def test_an_edit_that_git_was_told_to_overlook_is_seen(
+    clone: Path, tmp_path: Path, mark: str
+) -> None:
+    git(clone, "update-index", mark, "run.sh", "a dir/é ü.py")
+    (clone / "run.sh").write_text("edited")
+    (clone / "a dir" / "é ü.py").write_text("e")
+
+    tree, before = working(clone, tmp_path).entries, listed(clone).entries
+
+    assert {p for p in tree if tree[p] != before[p]} == {"run.sh", "a dir/é ü.py"}
+    assert tree.keys() == before.keys()
+
+
+def test_a_sparse_checkout_lacks_nothing_and_shows_what_is_there(
+    clone: Path, tmp_path: Path
+) -> None:
+    git(clone, "sparse-checkout", "set", "--cone", "--sparse-index")
+    assert not (clone / "a dir").exists()
+    assert working(clone, tmp_path).entries == listed(clone).entries
+
+    (clone / "a dir").mkdir()
+    (clone / "a dir" / "é ü.py").write_text("edited")
+    (clone / "a dir" / "new").write_text("n")
+    tree, before = working(clone, tmp_path).entries, listed(clone).entries
+    assert tree["a dir/é ü.py"] != before["a dir/é ü.py"]
+    assert tree.keys() - before.keys() == {"a dir/new"}
+
+
 def test_works_when_called_from_a_hook(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
