@@ -17,7 +17,6 @@ from tools.plumb.why import Chain, Tracer
 INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
 # Bazel never answers such a test from its cache.
 _ALWAYS_TAG = "external"
-_MANUAL_TAG = "manual"
 _FLAG_DEFAULT = "build_setting_default"
 
 
@@ -53,7 +52,7 @@ def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool
     no_base: why there is no base, when it is None: then every test is affected.
     manual: counts tests tagged manual too, which `bazel test //...` leaves out.
     """
-    tests = [t for t in head.graph.tests() if manual or _MANUAL_TAG not in t.tags]
+    tests = head.graph.tests() if manual else head.graph.tests_of_all()
     if base is None:
         return Comparison(_all(tests, no_base), len(tests), [no_base], [])
     tracer = Tracer(_digests(base, head), _digests(head, base))

@@ -131,6 +131,15 @@ def test_manual_tests_are_left_out_unless_asked_for() -> None:
     assert labels(None, head, manual=True) == ["//a:m"]
 
 
+def test_a_manual_test_counts_if_a_suite_lists_it_that_is_not_manual() -> None:
+    tests = [py_test(f"//a:{name}", tags=["manual"]) for name in "mno"]
+    outer = rule("//a:outer", "test_suite", ["//a:inner"])
+    inner = rule("//a:inner", "test_suite", ["//a:m"], tags=["manual"])
+    manual = rule("//a:manual", "test_suite", ["//a:n"], tags=["manual"])
+
+    assert labels(None, revision(FILES, *tests, outer, inner, manual)) == ["//a:m"]
+
+
 def test_a_test_tagged_external_always_runs() -> None:
     made = revision(FILES, py_test("//a:e", tags=["external"]))
     (found,) = compare(made, made, "", manual=False).tests

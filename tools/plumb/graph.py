@@ -28,6 +28,7 @@ _SKIPPED_RULE_FIELDS = frozenset(
 _SKIPPED_ATTRIBUTE_FIELDS = frozenset(
     {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel", "globCriteria"}
 )
+_SUITE = "test_suite"
 RULE, SOURCE, GENERATED, GROUP = "rule", "source", "generated", "group"
 
 
@@ -53,6 +54,11 @@ class Target:
         return tuple(value) if isinstance(value, list) else ()
 
     @property
+    def is_manual(self) -> bool:
+        """True if a pattern such as //... leaves the target out."""
+        return "manual" in self.tags
+
+    @property
     def is_test(self) -> bool:
         """True for what `bazel test` runs; suites only name such targets."""
         return self.kind == RULE and self.rule_class.endswith("_test")
@@ -68,6 +74,21 @@ class Graph:
     def tests(self) -> list[Target]:
         """The test targets, sorted by label."""
         return [t for _, t in sorted(self.targets.items()) if t.is_test]
+
+    def tests_of_all(self) -> list[Target]:
+        """The tests that `bazel test //...` runs, sorted by label.
+
+        Those tagged manual are left out, but for those that a suite lists which is not manual.
+        """
+        suites = [t for t in self.targets.values() if t.rule_class == _SUITE and not t.is_manual]
+        listed: set[str] = set()
+        while suites:
+            for label in set(suites.pop().deps) - listed:
+                listed.add(label)
+                target = self.targets.get(label)
+                if target is not None and target.rule_class == _SUITE:
+                    suites.append(target)
+        return [t for t in self.tests() if not t.is_manual or t.label in listed]
 
 
 def canonical(label: str) -> str:
