@@ -32,7 +32,10 @@ _STEERING_FILES = (
 _BUILD_FILES = ("BUILD", "BUILD.bazel")
 _LOADED_SUFFIXES = (".bzl", ".scl")
 _PIP_RULES = ("pip_parse", "pip_repository", "pip_install")
-_WORKSPACE_NAME = re.compile(r"^workspace\(\s*name\s*=\s*[\"']([\w.-]+)", re.MULTILINE)
+_INCLUDED_SUFFIX = ".MODULE.bazel"
+_OWN_NAME = re.compile(
+    r"^(?:workspace|module)\([^)]*?\b(?:name|repo_name)\s*=\s*[\"']([\w.-]+)", re.MULTILINE
+)
 
 
 @dataclass
@@ -69,25 +72,50 @@ def read(files: FileTable) -> SteeringInputs:
     """The steering inputs of a tree."""
     found = SteeringInputs()
     named: set[str] = set()
-    main = _WORKSPACE_NAME.search(files.text("WORKSPACE") or "")
-    own_name = main[1] if main else ""
+    own_names = _own_names(files)
     todo = [path for path in _STEERING_FILES if files.is_file(path)]
     while todo:
         path = todo.pop()
         if path in found.identities:
             continue
         found.identities[path] = files.identity(path)
-        if is_loaded_file(path) or path.startswith(("WORKSPACE", "MODULE")):
+        if _names_others(path):
             text = files.text(path) or ""
-            found.locks |= _pip_locks(text, path)
-            for other in _named_paths(text, path, files, own_name):
+            found.locks |= _pip_locks(text, path, own_names)
+            for other in _named_paths(text, path, files, own_names):
                 named.add(other)
-                if is_loaded_file(other):
+                if _names_others(other):
                     todo.append(other)
     for path in named - set(found.locks.values()) - found.identities.keys():
         found.identities[path] = files.identity(path)
     _read_rc(files, ".bazelrc", found)
     return found
+
+
+def _own_names(files: FileTable) -> frozenset[str]:
+    """Every name by which labels can call the main repository; "" is always one."""
+    texts = [files.text(name) or "" for name in WORKSPACE_FILES]
+    return frozenset({""}.union(*map(_names_in_calls, texts)))
+
+
+def _names_in_calls(text: str) -> set[str]:
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return set(_OWN_NAME.findall(text))
+    return {
+        keyword.value.value
+        for call in _calls(module, ("workspace", "module"))
+        for keyword in call.keywords
+        if keyword.arg in ("name", "repo_name")
+        if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str)
+    }
+
+
+def _names_others(path: str) -> bool:
+    """True for a steering file whose labels Bazel follows."""
+    top = path in WORKSPACE_FILES or path == "WORKSPACE.bzlmod"
+    return top or is_loaded_file(path) or path.endswith(_INCLUDED_SUFFIX)
 
 
 def package_settings(build_file: str) -> str:
@@ -137,7 +165,7 @@ def _read_options(words: list[str], found: SteeringInputs) -> None:
             found.labels |= {canonical(part) for part in parts if part.startswith(("//", "@//"))}
 
 
-def _pip_locks(text: str, path: str) -> dict[str, str]:
+def _pip_locks(text: str, path: str, own_names: frozenset[str]) -> dict[str, str]:
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -149,7 +177,7 @@ def _pip_locks(text: str, path: str) -> dict[str, str]:
             for k in call.keywords
             if isinstance(k.value, ast.Constant) and isinstance(k.value.value, str)
         }
-        lock = _label_path(values.get("requirements_lock", ""), path)
+        lock = _label_path(values.get("requirements_lock", ""), path, own_names)
         if lock and values.get("name"):
             locks[values["name"]] = lock
     return locks
@@ -166,9 +194,9 @@ def _calls(module: ast.Module, names: tuple[str, ...]) -> Iterator[ast.Call]:
                 yield node
 
 
-def _named_paths(text: str, path: str, files: FileTable, own_name: str) -> set[str]:
+def _named_paths(text: str, path: str, files: FileTable, own_names: frozenset[str]) -> set[str]:
     """Files that `text` names by label, and folders that a local_repository takes by path."""
-    labelled = {_label_path(literal, path, own_name) for literal in _literals(text)}
+    labelled = {_label_path(literal, path, own_names) for literal in _literals(text)}
     found = {named for named in labelled if named and files.is_file(named)}
     folders = {posixpath.normpath(folder) for folder in _path_arguments(text)}
     return found | {folder for folder in folders - {"."} if files.is_folder(folder)}
@@ -198,11 +226,13 @@ def _literals(text: str) -> Iterator[str]:
         yield from re.findall(r"[\"']([^\"'\n]+)[\"']", text)
 
 
-def _label_path(literal: str, path: str, own_name: str = "") -> str | None:
+def _label_path(literal: str, path: str, own_names: frozenset[str]) -> str | None:
     """Path of the file that a label in the file `path` names, if it is of the main repository."""
     if literal.startswith(":"):
         return posixpath.join(posixpath.dirname(path), literal[1:])
     repository, slashes, rest = literal.partition("//")
-    if not slashes or repository not in ("", "@", "@@", f"@{own_name}"):
+    if not slashes or (repository and not repository.startswith("@")):
+        return None
+    if repository.lstrip("@") not in own_names:
         return None
     return source_path(canonical(f"//{rest}"))

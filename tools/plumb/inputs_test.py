@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tools.plumb import inputs
 from tools.plumb.synthetic import files
 
@@ -54,6 +56,33 @@ def test_labels_of_other_repositories_name_no_file_of_ours() -> None:
     found = inputs.read(files({"WORKSPACE": text, "a/b.bzl": "", "a/c.bzl": ""}))
 
     assert set(found.identities) == {"WORKSPACE", "a/c.bzl"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        ({"WORKSPACE.bazel": 'workspace(name = "me")', "WORKSPACE": ""}, "WORKSPACE.bazel"),
+        ({"WORKSPACE": 'workspace(\n    # x\n    name = "me",\n)'}, "WORKSPACE"),
+        ({"MODULE.bazel": 'module(version = "1", name = "me")'}, "MODULE.bazel"),
+        ({"MODULE.bazel": 'module(name = "x", repo_name = "me")'}, "MODULE.bazel"),
+    ],
+)
+def test_the_repositorys_own_name_is_read_wherever_bazel_takes_it_from(
+    texts: dict[str, str], names: str
+) -> None:
+    tree = {**texts, names: f'{texts[names]}\nload("@me//:deps.bzl", "x")\n', "deps.bzl": ""}
+
+    assert "deps.bzl" in inputs.read(files(tree)).identities
+
+
+def test_files_that_a_module_file_includes_are_followed() -> None:
+    tree = {
+        "MODULE.bazel": 'include("//a:x.MODULE.bazel")',
+        "a/x.MODULE.bazel": 'ext = use_extension(":ext.bzl", "ext")',
+        "a/ext.bzl": "",
+    }
+
+    assert {"a/x.MODULE.bazel", "a/ext.bzl"} <= set(inputs.read(files(tree)).identities)
 
 
 def test_a_folder_taken_by_path_counts_with_its_content() -> None:
