@@ -93,7 +93,7 @@ def describe(chain: Chain) -> str:
         return chain.file
     names = ", ".join(change.name for change in chain.changes[:3])
     if start.startswith("@"):
-        return f"{names} of the lock" if names else start
+        return f"{names} of the lock" if names.startswith("wheel ") else f"{start}: {names}"
     return f"{start}: {names}" if names else start
 
 

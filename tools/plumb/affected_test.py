@@ -63,6 +63,20 @@ def test_a_wheel_is_named() -> None:
     assert [(t.label, t.because) for t in found] == [("//a:t", "wheel numpy of the lock")]
 
 
+def test_what_an_external_repository_refers_back_to_is_named() -> None:
+    def with_core(text: str) -> Revision:
+        workspace = 'my_repository(name = "ext", core = "//lib:core")'
+        core = rule("//lib:core", deps=["//lib:s"])
+        test = py_test("//a:t", ["@ext//:x"])
+        return revision({"WORKSPACE": workspace, "lib/s": text}, test, core, source("//lib:s"))
+
+    found = compare(with_core("1"), with_core("2"), "", manual=False).tests
+
+    assert [(t.label, t.because) for t in found] == [
+        ("//a:t", "@ext//:x: //lib:core, to which it refers back")
+    ]
+
+
 def test_the_placement_is_read_from_the_test() -> None:
     (found,) = answer({**FILES, "b/u.py": "edited"}).tests
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.plumb import graph, lock
+from tools.plumb import back_references, graph, lock
 from tools.plumb.files import FileTable
 from tools.plumb.graph import Graph, Target
 from tools.plumb.inputs import SteeringInputs
@@ -52,6 +52,7 @@ class Digests:
     _own: dict[str, str] = field(default_factory=dict, repr=False)
     _whole: dict[str, str] = field(default_factory=dict, repr=False)
     _locks: dict[str, lock.Lock] = field(default_factory=dict, repr=False)
+    _closures: dict[str, str] = field(default_factory=dict, repr=False)
     _everything: str = field(default="", repr=False)
 
     def parts(self, label: str) -> dict[str, Any]:
@@ -123,8 +124,39 @@ class Digests:
         """What a label outside the main repository is.
 
         A wheel is its part of the lock. Others are as WORKSPACE and what it loads make them,
-        which the steering inputs hold.
+        which the steering inputs hold, and may depend on what their definition refers back to.
         """
+        wheel = self._wheel(label)
+        if wheel is not None:
+            return wheel
+        return {
+            f"{root}, to which it refers back": self._closure(root)
+            for root in sorted(self._back(label))
+        }
+
+    def _back(self, label: str) -> set[str]:
+        repository = label[1:].partition("//")[0]
+        return back_references.of(repository, self.steering.back)
+
+    def _closure(self, root: str) -> str:
+        """Digest of `root` and all below it. A set, since such references can make cycles."""
+        if root not in self._closures:
+            found: dict[str, Any] = {}
+            todo = {root}
+            while todo:
+                label = todo.pop()
+                if label.startswith("@"):
+                    wheel = self._wheel(label)
+                    below = self._back(label) if wheel is None else set()
+                    found[label] = wheel
+                else:
+                    below = set(self.deps(label))
+                    found[label] = self.own(label)
+                todo |= below - found.keys()
+            self._closures[root] = _hash(found)
+        return self._closures[root]
+
+    def _wheel(self, label: str) -> dict[str, str] | None:
         repository, _, rest = label[1:].partition("//")
         for hub in sorted(self.steering.locks, key=len, reverse=True):
             if repository == hub:
@@ -133,7 +165,7 @@ class Digests:
             if repository.startswith(f"{hub}_"):
                 wheel = repository.removeprefix(f"{hub}_")
                 return self._lock(hub).parts(lock.normal_name(wheel))
-        return {}
+        return None
 
     def _lock(self, hub: str) -> lock.Lock:
         if hub not in self._locks:

@@ -93,6 +93,22 @@ def test_a_flag_counts_with_what_the_rc_file_sets_it_to() -> None:
     assert old != new
 
 
+def test_an_external_repository_counts_what_its_definition_refers_back_to() -> None:
+    made = graph(
+        py_test("//a:t", ["@ext//:back"]),
+        rule("//lib:core", deps=["//lib:s", "@ext//:front"]),
+        source("//lib:s"),
+    )
+
+    def with_source(text: str, repository: str = "ext") -> str:
+        back = {repository: {"//lib:core"}}
+        return digests({"lib/s": text}, made, back=back).whole("//a:t")
+
+    assert with_source("1") != with_source("2")
+    assert with_source("1", "") != with_source("2", "")
+    assert with_source("1", "other") == with_source("2", "other")
+
+
 def test_a_file_of_the_hub_itself_is_the_whole_lock() -> None:
     target = py_test("//a:t", ["@pip//:requirements.bzl"])
     old, new = (

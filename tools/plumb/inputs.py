@@ -15,6 +15,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tools.plumb import back_references
 from tools.plumb.files import FileTable
 from tools.plumb.graph import canonical, source_path
 
@@ -45,12 +46,14 @@ class SteeringInputs:
     locks: name of a pip hub, such as 'pip', to the path of its lock.
     labels: targets that options of .bazelrc name, such as a platform.
     flags: a Starlark flag's label to the labels that .bazelrc sets it to, under any config.
+    back: an external repository's name to the labels that its definition refers back to.
     """
 
     identities: dict[str, str] = field(default_factory=dict)
     locks: dict[str, str] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     flags: dict[str, set[str]] = field(default_factory=dict)
+    back: dict[str, set[str]] = field(default_factory=dict)
 
 
 def is_workspace(files: FileTable) -> bool:
@@ -86,6 +89,7 @@ def read(files: FileTable) -> SteeringInputs:
                 named.add(other)
                 if _names_others(other):
                     todo.append(other)
+    found.back = back_references.read(files, filter(_names_others, found.identities), own_names)
     for path in named - set(found.locks.values()) - found.identities.keys():
         found.identities[path] = files.identity(path)
     _read_rc(files, ".bazelrc", found)
