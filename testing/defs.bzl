@@ -15,7 +15,7 @@ contradiction stops the load with a sentence that says what to write instead.
 
 load("@rules_python//python:defs.bzl", "py_library")
 load("//testing:pools.bzl", "POOLS")
-load("//testing/private:checks.bzl", "problems_of")
+load("//testing/private:checks.bzl", "problems_of", "tag_problems")
 load("//testing/private:pool_test.bzl", "pool_test")
 
 def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, tags, **kwargs):
@@ -127,6 +127,9 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         tags: further tags.
         **kwargs: passed on to py_test.
     """
+    problems = tag_problems(tags)
+    if problems:
+        fail("unit_test //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     pool_test(
         name = name,
         deps = deps,
@@ -159,7 +162,11 @@ def checkout_test(*, name, tags = [], **kwargs):
             "PIP_INDEX_URL",
             "XDG_CACHE_HOME",
         ],
-        tags = tags + ["external"],
+        tags = tags + [
+            "external",
+            # A remote worker has no checkout.
+            "no-remote",
+        ],
         **kwargs
     )
 

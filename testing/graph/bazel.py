@@ -46,6 +46,13 @@ class Graph:
 
         Raises AssertionError with Bazel's own words if the query fails.
         """
-        done = self._run("query", "--noshow_progress", *arguments)
-        assert done.returncode == 0, f"bazel query {' '.join(arguments)}:\n{done.stderr}"
+        return self._lines("query", *arguments)
+
+    def cquery(self, *arguments: str) -> list[str]:
+        """The same for `bazel cquery`, which sees what a configuration chooses."""
+        return self._lines("cquery", *arguments)
+
+    def _lines(self, command: str, *arguments: str) -> list[str]:
+        done = self._run(command, "--noshow_progress", *arguments)
+        assert done.returncode == 0, f"bazel {command} {' '.join(arguments)}:\n{done.stderr}"
         return sorted(done.stdout.splitlines())

@@ -29,20 +29,22 @@ class Gpu:
     """One GPU as the driver names it.
 
     Attributes:
-        index: its number among all of this machine's GPUs.
+        index: its number among all of this machine's GPUs, in the order of the PCI bus.
+        uuid: "GPU-…", which names it whatever order CUDA counts in.
         arch: its architecture, such as "sm90".
         name: the product's name.
     """
 
     index: str
+    uuid: str
     arch: str
     name: str
 
 
 def parse_gpus(csv: str) -> list[Gpu]:
-    """The GPUs in what `nvidia-smi --query-gpu=index,compute_cap,name` printed."""
-    rows = [[cell.strip() for cell in line.split(",", 2)] for line in csv.splitlines() if line]
-    return [Gpu(index, f"sm{cap.replace('.', '')}", name) for index, cap, name in rows]
+    """The GPUs in what `nvidia-smi --query-gpu=index,uuid,compute_cap,name` printed."""
+    rows = [[cell.strip() for cell in line.split(",", 3)] for line in csv.splitlines() if line]
+    return [Gpu(index, uuid, f"sm{cap.replace('.', '')}", name) for index, uuid, cap, name in rows]
 
 
 def machine_gpus() -> list[Gpu]:
@@ -52,26 +54,33 @@ def machine_gpus() -> list[Gpu]:
     )
     if program is None:
         return []
-    query = [program, "--query-gpu=index,compute_cap,name", "--format=csv,noheader"]
+    query = [program, "--query-gpu=index,uuid,compute_cap,name", "--format=csv,noheader"]
     done = subprocess.run(query, capture_output=True, text=True, check=False)
     return parse_gpus(done.stdout) if done.returncode == 0 else []
 
 
 def candidates(gpus: Sequence[Gpu], arch: str, environ: Mapping[str, str]) -> list[Gpu]:
-    """The GPUs of architecture `arch` that an executor's CUDA_VISIBLE_DEVICES leaves us."""
-    allowed = environ.get("CUDA_VISIBLE_DEVICES")
-    return [
-        gpu
-        for gpu in gpus
-        if gpu.arch == arch and (allowed is None or gpu.index in allowed.split(","))
-    ]
+    """The GPUs of architecture `arch` that CUDA_VISIBLE_DEVICES leaves us.
+
+    It names them by number or, as CUDA takes them, by the start of a UUID.
+    """
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    found = [gpu for gpu in gpus if gpu.arch == arch]
+    if visible is None:
+        return found
+    allowed = [word.strip() for word in visible.split(",")]
+    return [gpu for gpu in found if any(_names(word, gpu) for word in allowed)]
+
+
+def _names(word: str, gpu: Gpu) -> bool:
+    return word == gpu.index or (word.startswith("GPU-") and gpu.uuid.startswith(word))
 
 
 def _try_take(gpus: Sequence[Gpu], count: int, folder: Path) -> tuple[list[Gpu], list[FileLock]]:
     taken: list[Gpu] = []
     locks: list[FileLock] = []
     for gpu in gpus:
-        lock = FileLock(folder / f"gpu-{gpu.index}.lock", mode=0o666)
+        lock = FileLock(folder / f"{gpu.uuid}.lock", mode=0o666)
         with contextlib.suppress(Timeout):
             lock.acquire(blocking=False)
             taken.append(gpu)

@@ -8,15 +8,15 @@ import pytest
 from testing.harness import gpu_slot
 from testing.harness.gpu_slot import Gpu, NoGpu
 
-TWO = [Gpu("0", "sm90", "NVIDIA H100"), Gpu("1", "sm90", "NVIDIA H100")]
+TWO = [Gpu("0", "GPU-aa11", "sm90", "NVIDIA H100"), Gpu("1", "GPU-bb22", "sm90", "NVIDIA H100")]
 
 
 def test_the_drivers_table_is_read() -> None:
-    gpus = gpu_slot.parse_gpus("0, 9.0, NVIDIA H200\n1, 12.0, NVIDIA GeForce RTX 5090\n")
+    gpus = gpu_slot.parse_gpus("0, GPU-a, 9.0, NVIDIA H200\n1, GPU-b, 12.0, RTX 5090, 32 GB\n")
 
     assert gpus == [
-        Gpu("0", "sm90", "NVIDIA H200"),
-        Gpu("1", "sm120", "NVIDIA GeForce RTX 5090"),
+        Gpu("0", "GPU-a", "sm90", "NVIDIA H200"),
+        Gpu("1", "GPU-b", "sm120", "RTX 5090, 32 GB"),
     ]
 
 
@@ -25,8 +25,13 @@ def test_another_architecture_is_no_candidate() -> None:
 
 
 def test_an_executor_that_hands_out_gpus_is_obeyed() -> None:
-    assert gpu_slot.candidates(TWO, "sm90", {"CUDA_VISIBLE_DEVICES": "1"}) == [TWO[1]]
-    assert gpu_slot.candidates(TWO, "sm90", {"CUDA_VISIBLE_DEVICES": ""}) == []
+    def left(visible: str) -> list[Gpu]:
+        return gpu_slot.candidates(TWO, "sm90", {"CUDA_VISIBLE_DEVICES": visible})
+
+    assert left("1") == [TWO[1]]
+    assert left("0, 1") == TWO
+    assert left("GPU-bb22") == left("GPU-b") == [TWO[1]]
+    assert left("") == []
 
 
 def test_more_gpus_than_there_are_is_refused_at_once(tmp_path: Path) -> None:

@@ -45,7 +45,32 @@ def test_a_green_test_passes_and_writes_junit_xml(tmp_path: Path) -> None:
 
 
 def test_a_red_test_fails(tmp_path: Path) -> None:
-    assert run("def test_a():\n    assert 1 == 2\n", tmp_path).returncode != 0
+    done = run("def test_a():\n    assert 1 == 2\n", tmp_path)
+
+    assert done.returncode != 0
+    assert "1 failed" in done.stdout
+
+
+@pytest.mark.parametrize("way_out", ["os._exit(0)", "sys.exit(0)"])
+@pytest.mark.parametrize("where", ["{}\n", "def test_a():\n    {}\n"])
+def test_a_test_that_leaves_early_fails(tmp_path: Path, way_out: str, where: str) -> None:
+    left = tmp_path / "premature"
+
+    done = run(
+        f"import os\nimport sys\n\n{where.format(way_out)}",
+        tmp_path,
+        TEST_PREMATURE_EXIT_FILE=str(left),
+    )
+
+    # Bazel fails a test that leaves this file behind, whatever its exit status.
+    assert done.returncode != 0 or left.exists()
+
+
+def test_a_test_that_ends_leaves_no_mark(tmp_path: Path) -> None:
+    left = tmp_path / "premature"
+
+    assert run(PASSING, tmp_path, TEST_PREMATURE_EXIT_FILE=str(left)).returncode == 0
+    assert not left.exists()
 
 
 def test_a_file_without_tests_fails(tmp_path: Path) -> None:
@@ -62,6 +87,23 @@ def test_a_target_whose_every_test_is_skipped_fails(tmp_path: Path) -> None:
 
     assert done.returncode != 0
     assert "all 1 tests were skipped on pool cpu" in done.stderr
+
+
+def test_a_shard_whose_every_test_is_skipped_fails_too(tmp_path: Path) -> None:
+    skipped = "import pytest\n\n@pytest.mark.skip(reason='needs sm100')\ndef test_a():\n    pass\n"
+
+    codes = [
+        run(skipped, tmp_path, TEST_SHARD_INDEX=str(index), TEST_TOTAL_SHARDS="2").returncode
+        for index in range(2)
+    ]
+
+    assert sorted(code != 0 for code in codes) == [False, True]
+
+
+def test_an_expected_failure_counts_as_run(tmp_path: Path) -> None:
+    expected = "import pytest\n\n@pytest.mark.xfail\ndef test_a():\n    assert False\n"
+
+    assert run(expected, tmp_path).returncode == 0
 
 
 def test_the_filter_chooses_one_test(tmp_path: Path) -> None:

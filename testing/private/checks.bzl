@@ -5,7 +5,7 @@ load("//testing:pools.bzl", "CADENCES", "GPU_COUNTS", "POOLS")
 load("//testing/private:spelling.bzl", "suggestion")
 
 # Tags that the macro writes from its arguments; by hand they could contradict them.
-_RESERVED = ["cadence:", "covers:", "gpus:", "resources:", "seconds:", "sm:", "suite:"]
+_RESERVED = ["cadence:", "covers:", "gpus:", "level:", "resources:", "seconds:", "sm:", "suite:"]
 
 def _repeated(names):
     return [name for i, name in enumerate(names) if name in names[:i]]
@@ -45,7 +45,15 @@ def _claim_problems(covers, levels):
             ))
     return problems
 
-def _tag_problems(tags):
+def tag_problems(tags):
+    """What is wrong with tags added by hand.
+
+    Args:
+        tags: list of tags.
+
+    Returns:
+        A list of sentences, each with what to write instead; empty if all is well.
+    """
     return [
         "tag '%s' is written by the macro: use the argument %s instead" % (tag, tag.split(":")[0])
         for tag in tags
@@ -78,7 +86,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, leve
         problems.append("name '%s' should end in _test" % name)
     if not [src for src in srcs if src.endswith("_test.py")]:
         problems.append("srcs holds no *_test.py: pytest would collect nothing")
-    problems += _pool_problems(pools, seconds) + _claim_problems(covers, levels) + _tag_problems(tags)
+    problems += _pool_problems(pools, seconds) + _claim_problems(covers, levels) + tag_problems(tags)
     if gpus != None and not [pool for pool in pools if pool in POOLS and POOLS[pool].gpu]:
         problems.append("gpus = %r, but no pool has a GPU: drop it or add a GPU pool" % gpus)
     if gpus != None and gpus not in GPU_COUNTS:

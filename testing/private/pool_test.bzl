@@ -71,6 +71,8 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
             PLUMBLINE_ARCH = POOLS[pool].arch,
             PLUMBLINE_GPUS = str(gpus),
             PLUMBLINE_POOL = pool,
+            # A file written beside a wheel would make Bazel run each test of that wheel again.
+            PYTHONDONTWRITEBYTECODE = "1",
         ),
         exec_properties = {"test.Pool": pool},
         main = "//testing/harness:main.py",

@@ -49,6 +49,7 @@ CASES = {
         "no_test_file": _problems(srcs = ["helpers.py"]),
         "pool_tag": _problems(tags = ["h100"]),
         "pool_twice": _problems(pools = ["cpu", "cpu"], seconds = {"cpu": 12}),
+        "level_tag": _problems(tags = ["level:e2e"]),
         "reserved_tag": _problems(tags = ["seconds:3"]),
         "right": _problems(),
         "unlisted_seconds": _problems(pools = ["cpu"]),

@@ -34,6 +34,7 @@ def test_a_right_declaration_has_no_problem() -> None:
         ("no_test_file", "srcs holds no *_test.py: pytest would collect nothing"),
         ("pool_tag", "tag 'h100' is written by the macro: use pools instead"),
         ("pool_twice", "pool 'cpu' is listed twice: keep one"),
+        ("level_tag", "tag 'level:e2e' is written by the macro: use the argument level instead"),
         (
             "reserved_tag",
             "tag 'seconds:3' is written by the macro: use the argument seconds instead",

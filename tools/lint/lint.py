@@ -11,6 +11,10 @@ from pathlib import Path
 
 from ruff.__main__ import find_ruff_bin
 
+_HOOK = """\
+#!/bin/sh
+exec tools/bazel run --noshow_progress --ui_event_filters=-info //tools/lint
+"""
 _STARLARK = ("BUILD.bazel", "WORKSPACE", ".bzl")
 
 
@@ -70,6 +74,23 @@ def buildifier(root: Path, fix: bool) -> bool:
     return _run(root, [str(program), *modes, *sources(root, *_STARLARK)])
 
 
+def install_hook(root: Path) -> int:
+    """Makes git run the checks before each commit; leaves a hook of the user's own alone."""
+    command = ["git", "rev-parse", "--path-format=absolute", "--git-path", "hooks/pre-commit"]
+    asked = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise LintError(f"git knows no hooks of {root}: {asked.stderr.strip()}")
+    hook = Path(asked.stdout.strip())
+    if hook.exists() and hook.read_text() != _HOOK:
+        print(f"lint: {hook} exists already; add this to it:\n{_HOOK}", file=sys.stderr)
+        return 1
+    hook.parent.mkdir(parents=True, exist_ok=True)
+    hook.write_text(_HOOK)
+    hook.chmod(0o755)
+    print(f"lint: wrote {hook}")
+    return 0
+
+
 CHECKS: dict[str, Callable[[Path, bool], bool]] = {
     "buildifier": buildifier,
     "mypy": mypy,
@@ -81,12 +102,15 @@ def main(argv: Sequence[str]) -> int:
     """Runs the checks asked for (all by default); 1 if one found something, 2 if one cannot run."""
     parser = argparse.ArgumentParser(prog="tools/bazel run //tools/lint --", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)}")
+    parser.add_argument("--install-hook", action="store_true", help="check before each commit")
     parser.add_argument("--fix", action="store_true", help="write what can be mended by itself")
     arguments = parser.parse_args(argv)
     if unknown := sorted(set(arguments.checks) - set(CHECKS)):
         parser.error(f"unknown check '{unknown[0]}': wanted one of {', '.join(CHECKS)}")
     results = {}
     try:
+        if arguments.install_hook:
+            return install_hook(workspace())
         for name in arguments.checks or CHECKS:
             results[name] = CHECKS[name](workspace(), arguments.fix)
     except LintError as error:

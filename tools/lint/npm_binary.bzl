@@ -39,8 +39,9 @@ def _npm_binary_impl(ctx):
         fail("%s has integrity %s, wanted %s" % (name, seen, ctx.attr.integrity))
     ctx.extract(archive)
     ctx.delete(archive)
-    ctx.execute(["mv", "package/" + ctx.attr.binary, ctx.attr.binary])
-    ctx.delete("package")
+    if not ctx.path("package/" + ctx.attr.binary).exists:
+        fail("%s holds no file %s" % (name, ctx.attr.binary))
+    ctx.symlink("package/" + ctx.attr.binary, ctx.attr.binary)
     ctx.file("BUILD.bazel", _BUILD.format(binary = ctx.attr.binary))
 
 npm_binary = repository_rule(

@@ -63,7 +63,7 @@ def add_directory(build: str) -> str:
 
 
 def find_links(pip_config: str) -> list[str]:
-    """The find-links of pip's settings, from what `pip config list` printed; later ones win."""
+    """The find-links of pip's settings, from what `pip config list` printed."""
     found = re.findall(r"^(?:\S*\.)?find-links='(.*)'$", pip_config, re.MULTILINE)
     return found[0].replace("\\n", " ").split() if found else []
 

@@ -8,10 +8,10 @@ _MINIMUM = (3, 11)
 
 _PROBE = "import sys; print(sys.executable); print(*sys.version_info[:3], sep='.')"
 
-# The digest makes a wheel be installed anew when what installs it changes.
+# The comment makes a wheel be installed anew when what installs it changes.
 _WRAPPER = """\
 #!/bin/sh
-# install_wheel.py: {digest}
+# python {version}, install_wheel.py {digest}
 exec "{python}" "{install}" "$@"
 """
 
@@ -20,12 +20,17 @@ load("@bazel_tools//tools/python:toolchain.bzl", "py_runtime_pair")
 
 package(default_visibility = ["//visibility:public"])
 
-exports_files(["python3"])
+exports_files([
+    "python3",
+    "version.txt",
+])
 
 py_runtime(
     name = "runtime",
     interpreter_path = "{python}",
     python_version = "PY3",
+    # An action's PATH need not hold the python3 that chose the wheels.
+    stub_shebang = "#!{python}",
 )
 
 py_runtime_pair(
@@ -67,10 +72,11 @@ def _local_python_impl(ctx):
         digest = hash(ctx.read(install)),
         install = install,
         python = python,
+        version = version,
     ))
     ctx.file("BUILD.bazel", _BUILD.format(python = python))
 
-    # Byte-code and binary wheels depend on the version behind an unchanged path.
+    # An input of every test: the path stays when the python behind it is upgraded.
     ctx.file("version.txt", version + "\n")
 
 local_python = repository_rule(

@@ -5,7 +5,8 @@ Bazel of tools/bazel overrides both repositories with Debian's pip, so these ser
 have a Bazel already.
 """
 
-_OLDEST = (23, 1)
+# Debian 12 has 23.0 for its python 3.11; every python of 3.12 or later brings one that it can run.
+_OLDEST = (22, 3)
 
 # Where pip can lie: importable, or as the wheel that python or Debian keeps for new environments.
 _FIND = """\
@@ -16,9 +17,10 @@ if spec and spec.origin:
     print(pip.__version__, os.path.dirname(spec.origin))
 else:
     folders = [os.path.join(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"), "/usr/share/python-wheels"]
-    for wheel in sorted(path for folder in folders for path in glob.glob(folder + "/pip-*.whl")):
-        print(os.path.basename(wheel).split("-")[1], wheel)
-        break
+    wheels = [path for folder in folders for path in glob.glob(folder + "/pip-*.whl")]
+    versions = [(os.path.basename(path).split("-")[1], path) for path in wheels]
+    if versions:
+        print(*max(versions, key = lambda pair: [int(part) for part in pair[0].split(".")]))
 """
 
 _BUILD = """\
@@ -40,7 +42,7 @@ def _machine_pip_impl(ctx):
         fail("this machine's python3 has no pip: install it (Debian: python3-pip), or set PLUMBLINE_PYTHON to one that has")
     version, place = found.split(" ", 1)
     if tuple([int(part) for part in version.split(".")[:2]]) < _OLDEST:
-        fail("pip %s at %s is too old, wanted 23.1 or newer: python3 -m pip install --upgrade pip" % (version, place))
+        fail("pip %s at %s is too old, wanted %d.%d or newer: set PLUMBLINE_PYTHON to a python that has one" % ((version, place) + _OLDEST))
     if place.endswith(".whl"):
         ctx.extract(place, type = "zip")
     else:
