@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.plumb import back_references, graph, lock
+from tools.pip.lock import normalise
+from tools.plumb import back_references, graph, wheel_lock
 from tools.plumb.files import FileTable
 from tools.plumb.graph import Graph, Target
 from tools.plumb.inputs import SteeringInputs
@@ -51,7 +52,7 @@ class Digests:
     packages: Mapping[str, str] = field(default_factory=dict)
     _own: dict[str, str] = field(default_factory=dict, repr=False)
     _whole: dict[str, str] = field(default_factory=dict, repr=False)
-    _locks: dict[str, lock.Lock] = field(default_factory=dict, repr=False)
+    _locks: dict[str, wheel_lock.Lock] = field(default_factory=dict, repr=False)
     _closures: dict[str, str] = field(default_factory=dict, repr=False)
     _everything: str = field(default="", repr=False)
 
@@ -161,15 +162,15 @@ class Digests:
         for hub in sorted(self.steering.locks, key=len, reverse=True):
             if repository == hub:
                 wheel = rest.partition(":")[0]
-                return self._lock(hub).parts(lock.normal_name(wheel) if wheel else None)
+                return self._lock(hub).parts(normalise(wheel) if wheel else None)
             if repository.startswith(f"{hub}_"):
                 wheel = repository.removeprefix(f"{hub}_")
-                return self._lock(hub).parts(lock.normal_name(wheel))
+                return self._lock(hub).parts(normalise(wheel))
         return None
 
-    def _lock(self, hub: str) -> lock.Lock:
+    def _lock(self, hub: str) -> wheel_lock.Lock:
         if hub not in self._locks:
-            self._locks[hub] = lock.parse(self.files.text(self.steering.locks[hub]) or "")
+            self._locks[hub] = wheel_lock.parse(self.files.text(self.steering.locks[hub]) or "")
         return self._locks[hub]
 
     def _whole_graph(self) -> str:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tools.pip.lock import normalise
+
 _NAME = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -47,11 +49,6 @@ class Lock:
         return found
 
 
-def normal_name(name: str) -> str:
-    """A distribution's name in its normal form, such as 'ml-dtypes' (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def parse(text: str) -> Lock:
     """The lock in `text`, a requirements file with one pinned wheel an entry."""
     entries: dict[str, list[str]] = {}
@@ -68,11 +65,11 @@ def parse(text: str) -> Lock:
             explained.add(current)
             requirer = _NAME.match(words.removeprefix("via").strip())
             if requirer:
-                needs.setdefault(normal_name(requirer.group(1)), set()).add(current)
+                needs.setdefault(normalise(requirer.group(1)), set()).add(current)
             continue
         in_via = False
         named = _NAME.match(logical)
-        current = normal_name(named.group(1)) if named else ""
+        current = normalise(named.group(1)) if named else ""
         (entries.setdefault(current, []) if named else common).append(logical)
     return Lock(
         {name: "\n".join(sorted(lines)) for name, lines in entries.items()},
