@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
 
+from testing.harness import gpu_slot
 from tools.plumb.graph import Target
 
 CPU = "cpu"
@@ -41,31 +41,12 @@ def placement(test: Target) -> Placement:
 
 
 def local_gpus() -> dict[str, int]:
-    """Architecture, such as 'sm90', to the number of its cards here, as nvidia-smi says."""
-    if shutil.which("nvidia-smi") is None:
-        return {}
-    try:
-        result = subprocess.run(
-            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return count_cards(result.stdout) if result.returncode == 0 else {}
-
-
-def count_cards(capabilities: str) -> dict[str, int]:
-    """Counts cards in nvidia-smi's list of compute capabilities, one such as '9.0' a line."""
-    found: dict[str, int] = {}
-    for line in capabilities.splitlines():
-        version = re.fullmatch(r"\s*(\d+)\.(\d+)\s*", line)
-        if version:
-            arch = f"sm{version[1]}{version[2]}"
-            found[arch] = found.get(arch, 0) + 1
-    return found
+    """Architecture, such as 'sm90', to the number of its cards that a test could take here."""
+    cards = gpu_slot.machine_gpus()
+    found = {
+        arch: len(gpu_slot.candidates(cards, arch, os.environ)) for arch in {c.arch for c in cards}
+    }
+    return {arch: count for arch, count in sorted(found.items()) if count}
 
 
 def _declared_pool(test: Target) -> str | None:

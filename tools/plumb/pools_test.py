@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from tools.plumb.pools import Placement, count_cards, placement
+import pytest
+
+from testing.harness import gpu_slot
+from tools.plumb.pools import Placement, local_gpus, placement
 from tools.plumb.synthetic import py_test
 
 
@@ -24,6 +27,14 @@ def test_a_gpu_test_of_no_named_pool_takes_one_gpu() -> None:
     assert (found.pool, found.gpus, found.seconds) == ("gpu", 1, None)
 
 
-def test_counts_cards_by_architecture() -> None:
-    assert count_cards("9.0\n9.0\n12.0\n[N/A]\n") == {"sm90": 2, "sm120": 1}
-    assert count_cards("") == {}
+def test_counts_the_cards_that_a_test_could_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = [
+        gpu_slot.Gpu(str(n), f"GPU-{n}", arch, "x")
+        for n, arch in enumerate(["sm90", "sm90", "sm120"])
+    ]
+    monkeypatch.setattr(gpu_slot, "machine_gpus", lambda: cards)
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert local_gpus() == {"sm120": 1, "sm90": 2}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert local_gpus() == {"sm90": 1}
