@@ -138,7 +138,8 @@ def _affected(
         place = root
         if run_tests and comparison.tests and head is not None:
             place = loader.export(head_tree)
-    _finish(comparison, (base_tree, head_tree), reason, place if run_tests else None, root, output)
+    trees, configs = (base_tree, head_tree), newer.steering.configs
+    _finish(comparison, trees, reason, place if run_tests else None, root, configs, output)
 
 
 def _width() -> int | None:
@@ -156,6 +157,7 @@ def _finish(
     reason: dict[str, Any] | None,
     place: Path | None,
     root: Path,
+    configs: set[str],
     output: Format,
 ) -> None:
     """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
@@ -168,7 +170,7 @@ def _finish(
     sys.stdout.flush()
     outcome = None
     if place is not None:
-        outcome = run.run(comparison.tests, pools.local_gpus(), place, root, _notify)
+        outcome = run.run(comparison.tests, pools.local_gpus(), place, root, configs, _notify)
     if text and outcome is not None:
         report.print_outcome(console, outcome.ran, outcome.left)
     if not text:

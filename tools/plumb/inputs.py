@@ -46,6 +46,7 @@ class SteeringInputs:
     locks: name of a pip hub, such as 'pip', to the path of its lock.
     labels: targets that options of .bazelrc name, such as a platform.
     flags: a Starlark flag's label to the labels that .bazelrc sets it to, under any config.
+    configs: names that .bazelrc defines for --config.
     back: an external repository's name to the labels that its definition refers back to.
     """
 
@@ -53,6 +54,7 @@ class SteeringInputs:
     locks: dict[str, str] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     flags: dict[str, set[str]] = field(default_factory=dict)
+    configs: set[str] = field(default_factory=set)
     back: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -155,6 +157,7 @@ def _read_rc(files: FileTable, path: str, found: SteeringInputs) -> None:
             for imported in words[1:]:
                 _read_rc(files, imported.removeprefix("%workspace%/"), found)
         elif words:
+            found.configs |= {config} if (config := words[0].partition(":")[2]) else set()
             _read_options(words[1:], found)
 
 

@@ -48,6 +48,7 @@ def test_finds_what_workspace_and_rc_files_reach() -> None:
     }
     assert found.locks == {"pip": "lock.txt"}
     assert found.labels == {"//p:linux", "//p:other", "//tc:a"}
+    assert found.configs == {"x"}
     assert found.flags == {"//f:g": set(), "//f:h": {"@pip_a//:pkg"}}
 
 

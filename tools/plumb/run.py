@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,13 @@ def run(
     gpus: dict[str, int],
     workspace: Path,
     user_workspace: Path,
+    configs: Collection[str],
     notify: Notify,
 ) -> Outcome:
     """Runs what this machine can in `workspace`; Bazel's own output goes to stderr.
 
     user_workspace: where tools/bazel is taken from if `workspace` has none.
+    configs: what the workspace's .bazelrc defines; a pool's own config is used if it is there.
     """
     here, elsewhere = split(tests, gpus)
     outcome = Outcome(left={pool: [t.label for t in group] for pool, group in elsewhere.items()})
@@ -77,21 +80,24 @@ def run(
     entry = bazel.find_entry(workspace, user_workspace)
     for pool, group in here.items():
         notify(f"running {len(group)} tests of pool {pool}")
-        code = _bazel_test(bazel.Bazel(entry), pool, group, gpus, workspace)
+        options = pool_options(pool, group, gpus, configs)
+        code = _bazel_test(bazel.Bazel(entry), options, group, workspace)
         outcome.ran[pool] = (len(group), code)
         if code == ExitCode.INTERRUPTED:
             break
     return outcome
 
 
-def pool_options(pool: str, tests: list[Affected], gpus: dict[str, int]) -> list[str]:
+def pool_options(
+    pool: str, tests: list[Affected], gpus: dict[str, int], configs: Collection[str]
+) -> list[str]:
     """Options of `bazel test` for tests of one pool; the tests are named one by one already."""
     if pool == CPU:
         return []
     cards = gpus.get(tests[0].placement.arch or "", 1)
     # The config's filters would leave out tests that take several GPUs.
     return [
-        f"--config={pool}",
+        *([f"--config={pool}"] if pool in configs else []),
         "--build_tag_filters=",
         "--test_tag_filters=",
         f"--local_resources=gpu={cards}",
@@ -99,12 +105,11 @@ def pool_options(pool: str, tests: list[Affected], gpus: dict[str, int]) -> list
 
 
 def _bazel_test(
-    entry: bazel.Bazel, pool: str, tests: list[Affected], gpus: dict[str, int], workspace: Path
+    entry: bazel.Bazel, options: list[str], tests: list[Affected], workspace: Path
 ) -> int:
     # A file, since a command line cannot hold thousands of labels.
     with tempfile.NamedTemporaryFile("w", suffix=".targets", delete=False) as patterns:
         patterns.write("".join(f"{test.label}\n" for test in tests))
-    options = pool_options(pool, tests, gpus)
     arguments = ["test", *options, f"--target_pattern_file={patterns.name}"]
     try:
         return _wait(entry.command(*arguments), workspace)

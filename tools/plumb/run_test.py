@@ -53,10 +53,16 @@ def test_without_a_gpu_only_cpu_tests_run() -> None:
 
 
 def test_gpu_pools_get_their_config_and_all_cards() -> None:
-    options = run.pool_options("h100", TESTS[1:3], {"sm90": 4})
+    options = run.pool_options("h100", TESTS[1:3], {"sm90": 4}, {"h100"})
 
     assert "--config=h100" in options and "--local_resources=gpu=4" in options
-    assert run.pool_options("cpu", TESTS[:1], {}) == []
+    assert run.pool_options("cpu", TESTS[:1], {}, {"cpu"}) == []
+
+
+def test_a_config_that_the_workspace_does_not_define_is_not_asked_for() -> None:
+    options = run.pool_options("h100", TESTS[1:3], {"sm90": 4}, {"other"})
+
+    assert not any(option.startswith("--config") for option in options)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_bazels_exit_code_becomes_ours(
     monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
     workspace = fake_bazel(tmp_path, bazel_code)
 
-    outcome = run.run(TESTS, {}, workspace, workspace, lambda text: None)
+    outcome = run.run(TESTS, {}, workspace, workspace, (), lambda text: None)
 
     assert outcome.code is code
     assert outcome.ran == {"cpu": (1, bazel_code)}
@@ -84,6 +90,6 @@ def test_bazels_exit_code_becomes_ours(
 
 
 def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
-    outcome = run.run(TESTS[3:], {}, tmp_path, tmp_path, lambda text: None)
+    outcome = run.run(TESTS[3:], {}, tmp_path, tmp_path, (), lambda text: None)
 
     assert outcome.code is ExitCode.OK and outcome.left == {"b200": ["//a:b"]}
