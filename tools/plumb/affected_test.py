@@ -102,7 +102,12 @@ def test_a_steering_file_affects_everything_and_says_so() -> None:
 
 def test_an_unowned_file_affects_everything_unless_the_policy_knows_it() -> None:
     unknown = answer({**FILES, "a/stray.bin": "x"})
-    known = answer({**FILES, "a/notes.md": "x"})
+    policy = '[[rule]]\npattern = "**/*.md"\naffects = "nothing"\nreason = "x"\n'
+    rules = {"tools/plumb/policy.toml": policy, "tools/plumb/BUILD": ""}
+    owner = source("//tools/plumb:policy.toml")
+    base = revision({**FILES, **rules}, *targets(), owner)
+    head = revision({**FILES, **rules, "a/notes.md": "x"}, *targets(), owner)
+    known = compare(base, head, "", manual=False)
 
     assert len(unknown.tests) == 2 and "a/stray.bin" in unknown.everything[0]
     assert known.tests == [] and known.unowned[0].path == "a/notes.md"

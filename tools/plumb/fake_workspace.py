@@ -35,6 +35,7 @@ else:
             ]}}}}))
         print(json.dumps({{"type": "SOURCE_FILE", "sourceFile": {{"name": "//:" + file.name}}}}))
 '''
+POLICY = '[[rule]]\npattern = "*.md"\naffects = "nothing"\nreason = "documentation"\n'
 
 
 class Workspace:
@@ -49,6 +50,7 @@ class Workspace:
             "one.test": "1",
             "two_gpu.test": "1",
             "notes.md": "",
+            "tools/plumb/policy.toml": POLICY,
         }.items():
             self.write(path, text)
         (self.root / "tools/bazel").chmod(0o755)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 from tools.plumb.errors import PlumbError
 from tools.plumb.files import SYMLINK, FileTable
@@ -44,14 +43,11 @@ _UNKNOWN = "no target lists it and no rule of the policy names it, so it may mat
 
 
 def policy_of(files: FileTable) -> tuple[Rule, ...]:
-    """The policy in `files`, or the one beside this module.
+    """The policy that the tree itself holds; without one, no file is known to affect nothing.
 
     Raises PlumbError naming the entry that cannot be understood.
     """
-    text = files.text(POLICY_PATH)
-    if text is None:
-        text = Path(__file__).with_name("policy.toml").read_text()
-    return parse_policy(text)
+    return parse_policy(files.text(POLICY_PATH) or "")
 
 
 def parse_policy(text: str) -> tuple[Rule, ...]:

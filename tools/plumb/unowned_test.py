@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tools.plumb import unowned
@@ -84,7 +86,14 @@ def test_the_revisions_own_policy_is_read() -> None:
     tree = files({unowned.POLICY_PATH: text})
 
     assert unowned.policy_of(tree) == (Rule("x", "nothing", "y"),)
-    assert unowned.policy_of(files({}))
+
+
+def test_another_workspace_is_not_judged_by_our_policy() -> None:
+    assert unowned.policy_of(files({})) == ()
+
+
+def test_this_repositorys_policy_can_be_read() -> None:
+    assert unowned.parse_policy(Path(__file__).with_name("policy.toml").read_text())
 
 
 @pytest.mark.parametrize(
