@@ -91,8 +91,12 @@ def locked(path: Path, notify: Notify, what: str) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A temporary folder below `parent`, removed at the end, also when interrupted."""
-    folder = Path(tempfile.mkdtemp(dir=make_folder(parent)))
+    """A temporary folder below `parent`, removed at the end, also when interrupted.
+
+    Those that a killed run left a day ago or earlier go as well.
+    """
+    keep_newest(make_folder(parent), 0)
+    folder = Path(tempfile.mkdtemp(dir=parent))
     try:
         yield folder
     finally:

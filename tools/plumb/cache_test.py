@@ -62,6 +62,15 @@ def test_scratch_folders_go_also_after_an_error(tmp_path: Path) -> None:
     assert list((tmp_path / "s").iterdir()) == []
 
 
+def test_scratch_folders_of_killed_runs_go_when_they_are_old(tmp_path: Path) -> None:
+    (tmp_path / "dead" / "objects").mkdir(parents=True)
+    os.utime(tmp_path / "dead", (1000, 1000))
+    (tmp_path / "alive").mkdir()
+
+    with cache.scratch_folder(tmp_path) as folder:
+        assert {p.name for p in tmp_path.iterdir()} == {"alive", folder.name}
+
+
 def test_keeps_the_newest_and_what_is_young(tmp_path: Path) -> None:
     for age, name in enumerate(["new", "old", "older"]):
         (tmp_path / name).mkdir()

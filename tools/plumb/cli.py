@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.plumb import affected, cache, pools, report, run
-from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.git import Repository, Tree
 from tools.plumb.graph import canonical
 from tools.plumb.inputs import WORKSPACE_FILES
@@ -232,8 +233,13 @@ def find_workspace(named: Path | None) -> Path:
     )
 
 
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated
+
+
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app(prog_name="plumb", standalone_mode=True)
     except PlumbError as error:

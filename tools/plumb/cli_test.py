@@ -190,9 +190,9 @@ def test_a_broken_cache_entry_is_read_anew(workspace: Workspace) -> None:
     assert workspace.calls() == ["query", "info"] * 2
 
 
-def test_an_interruption_is_exit_8_and_the_next_run_is_right(workspace: Workspace) -> None:
-    workspace.write("slow", "")
-    command = [sys.executable, "-m", "tools.plumb", "affected", "--base", "HEAD"]
+def started(workspace: Workspace, *arguments: str, calls: int) -> subprocess.Popen[str]:
+    """The command, once it has started Bazel for the `calls`th time."""
+    command = [sys.executable, "-m", "tools.plumb", "affected", "--base", "HEAD", *arguments]
     process = subprocess.Popen(
         command,
         cwd=workspace.root,
@@ -202,15 +202,36 @@ def test_an_interruption_is_exit_8_and_the_next_run_is_right(workspace: Workspac
         text=True,
         start_new_session=True,
     )
-    while len(workspace.calls()) < 3:
+    while len(workspace.calls()) < calls and process.poll() is None:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize("group", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_is_exit_8_and_the_next_run_is_right(
+    workspace: Workspace, number: int, group: bool
+) -> None:
+    workspace.write("slow", "")
+    process = started(workspace, calls=1)
+    (os.killpg if group else os.kill)(process.pid, number)
     _, errors = process.communicate()
 
     assert process.returncode == 8 and errors.endswith("plumb: interrupted\n")
     (workspace.root / "slow").unlink()
     workspace.write("one.test", "2")
     assert "1 of 2 tests affected" in workspace.plumb("affected", "--base", "HEAD").stdout
+    assert not list(workspace.caches.rglob("scratch/*"))
+
+
+def test_a_termination_reaches_the_bazel_that_runs_tests(workspace: Workspace) -> None:
+    workspace.write("one.test", "2")
+    workspace.write("slow_test", "")
+    process = started(workspace, "--run", calls=5)
+    process.terminate()
+    process.communicate(timeout=20)
+
+    assert workspace.calls()[-1] == "test" and process.returncode != 0
 
 
 def test_a_cache_that_cannot_be_written_is_a_sentence(workspace: Workspace) -> None:

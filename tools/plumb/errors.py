@@ -20,6 +20,10 @@ class ExitCode(IntEnum):
     ENVIRONMENT = 36
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, such as a CI system sends for a cancelled job: cleaned up after like Ctrl-C."""
+
+
 class PlumbError(Exception):
     """A mistake or a missing thing that the user can act on; shown without a traceback."""
 

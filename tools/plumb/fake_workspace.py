@@ -19,6 +19,8 @@ while (root / "slow").exists():
 if command == "info":
     print("release 7.7.1")
 elif command == "test":
+    while (root / "slow_test").exists():
+        time.sleep(0.05)
     sys.exit(3 if (root / "fail").exists() else 0)
 elif (root / "broken").exists():
     sys.exit(print("ERROR: broken BUILD file", file=sys.stderr) or 7)

@@ -14,7 +14,7 @@ from typing import Any
 from tools.plumb import bazel
 from tools.plumb.affected import Affected
 from tools.plumb.cache import Notify
-from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.pools import CPU
 from tools.plumb.report import by_pool
 
@@ -133,6 +133,9 @@ def _wait(command: list[str], workspace: Path) -> int:
     while True:
         try:
             return process.wait()
+        except Terminated:
+            # Sent to us alone; Bazel ends its tests and then itself.
+            process.terminate()
         except KeyboardInterrupt:
             # The terminal sent the interrupt to Bazel too, which ends its tests and then itself.
             continue
