@@ -1,5 +1,5 @@
-"""Compares `plumb affected` with what a real `bazel test` runs again, one kind of change after
-the other in one small workspace.
+"""Compares `plumb affected` with what a real `bazel test` runs again, one kind of change at a time
+in one small workspace.
 
 Needs a Bazel: $PLUMBLINE_BAZEL, or this repository's tools/bazel.
 """
@@ -18,7 +18,7 @@ from tools.plumb.tiny_workspace import FILES, RC, RULES, Tiny
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
     below = os.environ.get("TEST_TMPDIR")
     folder = Path(mkdtemp(dir=below)) if below else tmp_path_factory.mktemp("tiny")
     (folder / "caches").mkdir()
@@ -41,7 +41,58 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
         made.shut_down()
 
 
+@pytest.fixture
+def tiny(shared: Tiny) -> Tiny:
+    """The small workspace as it was made, whatever the cases before did."""
+    shared.reset()
+    return shared
+
+
 Edit = Callable[[Tiny], object]
+
+
+def _link_build_file(tiny: Tiny) -> None:
+    tiny.write("common/BUILD.template", (tiny.root / "app/BUILD").read_text())
+    tiny.link("app/BUILD", "../common/BUILD.template")
+
+
+def _list_a_manual_test(tiny: Tiny) -> None:
+    tiny.replace(
+        "app/BUILD",
+        'tests = [":core_test",',
+        'tests = [":manual_test", ":core_test",',
+    )
+    manual = '["//lib:core"], tags = ["manual"])\n'
+    tiny.write(
+        "app/BUILD",
+        (tiny.root / "app/BUILD").read_text()
+        + f'checked(name = "manual_test", data = {manual}'
+        + f'checked(name = "unlisted_test", data = {manual}',
+    )
+
+
+def _refer_back(tiny: Tiny) -> None:
+    tiny.write("vendor/ext/WORKSPACE", "")
+    tiny.write(
+        "vendor/ext/BUILD",
+        'package(default_visibility = ["//visibility:public"])\n'
+        'filegroup(name = "back", srcs = ["@tiny//lib:core"])\n',
+    )
+    tiny.write(".bazelignore", "vendor\n")
+    tiny.write(
+        "WORKSPACE",
+        FILES["WORKSPACE"] + 'local_repository(name = "ext", path = "vendor/ext")\n',
+    )
+    tiny.replace("app/BUILD", '"lone_test"', '"lone_test", data = ["@ext//:back"]')
+
+
+# What is in place, and tested, before the edit of that name.
+SETUPS: dict[str, Edit] = {
+    "edit behind a link": lambda t: t.link("lib/core.txt", "unused.txt"),
+    "edit behind a linked BUILD file": _link_build_file,
+    "manual test that a suite lists": _list_a_manual_test,
+    "source that an external repository refers back to": _refer_back,
+}
 # Edits after which plumb has to name exactly the tests that Bazel runs.
 EXACT: dict[str, Edit] = {
     "nothing": lambda t: None,
@@ -71,12 +122,19 @@ EXACT: dict[str, Edit] = {
     ),
     "unused .bzl added": lambda t: t.write("new.bzl", "X = 1\n"),
     "test renamed": lambda t: t.replace("app/BUILD", '"lone_test"', '"alone_test"'),
-    "test deleted": lambda t: t.replace("app/BUILD", 'checked(name = "alone_test")', ""),
+    "test deleted": lambda t: t.replace("app/BUILD", 'checked(name = "lone_test")', ""),
     "test added": lambda t: t.replace(
         "app/BUILD", "test_suite", 'checked(name = "new_test")\ntest_suite'
     ),
     "link in place of a file": lambda t: t.link("lib/core.txt", "unused.txt"),
-    "edit behind a link": lambda t: t.write("lib/unused.txt", "unused 3\n"),
+    "edit behind a link": lambda t: t.write("lib/unused.txt", "unused 2\n"),
+    "edit behind a linked BUILD file": lambda t: t.replace(
+        "common/BUILD.template", '"core_test", ', '"core_test", args = ["x"], '
+    ),
+    "manual test that a suite lists": lambda t: t.write("lib/core.txt", "core 2\n"),
+    "source that an external repository refers back to": lambda t: t.write(
+        "lib/core.txt", "core 2\n"
+    ),
     "documentation": lambda t: t.write("README.md", "More.\n"),
     "BUILD added below a glob": lambda t: t.write("lib/parts/BUILD", ""),
 }
@@ -92,17 +150,17 @@ SOUND: dict[str, Edit] = {
 }
 
 
-def _apply(tiny: Tiny, edit: Edit) -> tuple[set[str], set[str]]:
-    try:
-        edit(tiny)
-        return tiny.selected(), tiny.executed()
-    finally:
-        tiny.commit()
+def _apply(tiny: Tiny, edit: Edit, setup: Edit = lambda t: None) -> tuple[set[str], set[str]]:
+    setup(tiny)
+    tiny.commit()
+    tiny.executed()
+    edit(tiny)
+    return tiny.selected(), tiny.executed()
 
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_names_exactly_what_bazel_runs(tiny: Tiny, kind: str) -> None:
-    selected, executed = _apply(tiny, EXACT[kind])
+    selected, executed = _apply(tiny, EXACT[kind], SETUPS.get(kind, lambda t: None))
     assert selected == executed
 
 
@@ -132,13 +190,14 @@ def test_a_base_that_does_not_load_selects_everything(tiny: Tiny) -> None:
 
     assert broken.returncode == 7
     assert "no_such_rule" in broken.stderr and "Traceback" not in broken.stderr
-    assert "//app:core_test" in selected and "//app:new_test" in selected
+    assert "//app:core_test" in selected and "//app:lone_test" in selected
 
 
 def test_leaves_the_users_checkout_as_it_was(tiny: Tiny) -> None:
     tiny.commit()
     tiny.write("lib/other.txt", "dirty\n")
     tiny.write("untracked.md", "untracked\n")
+    tiny.git("status")
     before = (
         tiny.git("status", "--porcelain"),
         (tiny.root / ".git/index").read_bytes(),
@@ -152,11 +211,9 @@ def test_leaves_the_users_checkout_as_it_was(tiny: Tiny) -> None:
         (tiny.root / ".git/index").read_bytes(),
         sorted(p for p in (tiny.root / ".git").rglob("*")),
     )
-    (tiny.root / "untracked.md").unlink()
 
 
 def test_runs_what_is_affected_and_says_if_it_failed(tiny: Tiny) -> None:
-    tiny.commit()
     tiny.write("app/plain.sh", "#!/bin/sh\nexit 1\n")
 
     result = tiny.plumb("--base", "HEAD", "--run", "--format", "json")

@@ -115,6 +115,12 @@ class Tiny:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message=x")
 
+    def reset(self) -> None:
+        """Goes back to the first commit, as if nothing had happened since."""
+        first = self.git("rev-list", "--max-parents=0", "HEAD").strip()
+        self.git("reset", "--quiet", "--hard", first)
+        self.git("clean", "-ffdxq", "--exclude=/bazel-*")
+
     def plumb(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs `plumb affected` with caches of this workspace's own."""
         variables = {
