@@ -9,7 +9,10 @@ from layers.distributed.parallel_state import get_tensor_parallel_group
 
 
 def tensor_parallel_all_reduce(x: torch.Tensor) -> torch.Tensor:
-    """Sums `x` (any shape, the same on every rank) over the group, in place, and returns it."""
+    """The sum of `x` (any shape, the same on every rank) over the group.
+
+    A contiguous `x` is overwritten and returned; another is left as it is.
+    """
     group = get_tensor_parallel_group()
     if group.process_group is None or x.numel() == 0:
         return x
