@@ -10,13 +10,14 @@ Without a launcher the world is this one process, and no group is created.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+from layers.distributed.launcher import default_backend, from_launcher, join_world
 
 DEFAULT_TIMEOUT = timedelta(minutes=10)
 
@@ -49,6 +50,9 @@ class ParallelGroup:
 @dataclass
 class _State:
     environment: Environment | None = None
+    world: dist.ProcessGroup | None = None  # that torch.distributed was in at the time
+    owned: bool = False  # whether this module started it
+    timeout: timedelta = DEFAULT_TIMEOUT
     sizes: tuple[int, int, int] | None = None
     tensor: ParallelGroup | None = None
     expert: ParallelGroup | None = None
@@ -68,82 +72,66 @@ def init_distributed_environment(
 ) -> None:
     """Joins the world of processes; a second call with the same meaning does nothing.
 
+    A world that torch.distributed was in already is adopted, and left alone by
+    `destroy_distributed_environment`.
+
     Args:
         world_size, rank, local_rank: None takes the launcher's WORLD_SIZE, RANK and LOCAL_RANK;
             without a launcher, a world of one on the first GPU.
         init_method: where the processes meet, `tcp://HOST:PORT` or `file://PATH`. None takes the
             launcher's MASTER_ADDR and MASTER_PORT; a world of one takes a free port.
-        backend: "gloo", "nccl" or torch's "cpu:gloo,cuda:nccl". None is the last of these where
-            each process of this host has a GPU, else "gloo".
-        timeout: how long a collective waits for the other ranks.
+        backend: "gloo", "nccl" or torch's "cpu:gloo,cuda:nccl". None is that of a world joined
+            before, or else the last of these where each process of this host has a GPU, or "gloo".
+        timeout: how long a collective waits for the other ranks, in the world and in the groups of
+            `initialize_model_parallel`.
 
     Raises:
         RuntimeError: initialised before with other values.
         ValueError: rank outside the world, or several processes and no meeting point.
     """
-    world_size = _from_launcher(world_size, "WORLD_SIZE", 1)
-    rank = _from_launcher(rank, "RANK", 0)
-    local_rank = _from_launcher(local_rank, "LOCAL_RANK", rank % (torch.cuda.device_count() or 1))
+    world_size = from_launcher(world_size, "WORLD_SIZE", 1)
+    rank = from_launcher(rank, "RANK", 0)
+    local_rank = from_launcher(local_rank, "LOCAL_RANK", rank % (torch.cuda.device_count() or 1))
     if world_size < 1 or not 0 <= rank < world_size:
         raise ValueError(
             f"rank {rank} does not exist in a world of {world_size}: ranks run from 0 to "
             f"world_size - 1. Check RANK and WORLD_SIZE, or the arguments."
         )
-    backend = backend or _default_backend(world_size)
-    wanted = Environment(world_size, rank, local_rank, backend)
+    if not _in_known_world():
+        _forget()
     if dist.is_initialized():
-        _check_same_environment(wanted)
-        return
-    if "nccl" in backend:
-        torch.cuda.set_device(local_rank)
-    _join(wanted, init_method, timeout)
-    _state.environment = wanted
-
-
-def _from_launcher(value: int | None, variable: str, default: int) -> int:
-    if value is not None:
-        return value
-    text = os.environ.get(variable, "")
-    if not text:
-        return default
-    if not text.isdigit():
-        raise ValueError(f"environment variable {variable} is {text!r}, wanted a number")
-    return int(text)
-
-
-def _default_backend(world_size: int) -> str:
-    on_this_host = _from_launcher(None, "LOCAL_WORLD_SIZE", world_size)
-    gpus = torch.cuda.device_count() if dist.is_nccl_available() else 0
-    return "cpu:gloo,cuda:nccl" if gpus >= on_this_host else "gloo"
-
-
-def _check_same_environment(wanted: Environment) -> None:
-    seen = _state.environment or Environment(  # torch.distributed was initialised elsewhere
-        dist.get_world_size(), dist.get_rank(), wanted.local_rank, wanted.backend
-    )
-    if seen == wanted:
-        _state.environment = seen
-        return
-    raise RuntimeError(
-        f"the distributed environment is already initialised as {seen}, and {wanted} was asked "
-        f"for. Call destroy_distributed_environment() first, or pass the same values."
-    )
-
-
-def _join(wanted: Environment, init_method: str | None, timeout: timedelta) -> None:
-    common = {"rank": wanted.rank, "world_size": wanted.world_size, "timeout": timeout}
-    if init_method is None and wanted.world_size == 1:
-        # Port 0 lets the system choose: looking for a free port first would be a race.
-        store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, timeout=timeout)
-        dist.init_process_group(wanted.backend, store=store, **common)
-        return
-    if init_method is None and "MASTER_ADDR" not in os.environ:
-        raise ValueError(
-            f"a world of {wanted.world_size} processes needs a meeting point: pass "
-            f"init_method='tcp://HOST:PORT', or start with torchrun, which sets MASTER_ADDR "
-            f"and MASTER_PORT."
+        seen = _state.environment or Environment(
+            dist.get_world_size(), dist.get_rank(), local_rank, dist.get_backend()
         )
-    dist.init_process_group(wanted.backend, init_method=init_method or "env://", **common)
+        _check_same(seen, Environment(world_size, rank, local_rank, backend or seen.backend))
+    else:
+        seen = Environment(world_size, rank, local_rank, backend or default_backend(world_size))
+        if "nccl" in seen.backend:
+            torch.cuda.set_device(local_rank)
+        join_world(seen.backend, rank, world_size, init_method, timeout)
+        _state.owned = True
+    if _state.environment is None:
+        _state.environment, _state.world, _state.timeout = seen, dist.group.WORLD, timeout
+
+
+def _check_same(seen: Environment, wanted: Environment) -> None:
+    if seen != wanted:
+        raise RuntimeError(
+            f"the distributed environment is already initialised as {seen}, and {wanted} was asked "
+            f"for. Pass the same values, or leave it first: destroy_distributed_environment(), or "
+            f"torch.distributed.destroy_process_group() where it was initialised with torch's own."
+        )
+
+
+def _in_known_world() -> bool:
+    # The world may have been left, and another joined, without this module.
+    return dist.is_initialized() and _state.world is dist.group.WORLD
+
+
+def _forget() -> None:
+    _state.tensor = _state.expert = _state.pipeline = _state.sizes = None
+    _state.environment = _state.world = None
+    _state.owned = False
 
 
 def initialize_model_parallel(
@@ -203,7 +191,10 @@ def _new_group(kind: str, groups: Sequence[Sequence[int]]) -> ParallelGroup:
     rank = dist.get_rank()
     mine: ParallelGroup | None = None
     for ranks in groups:
-        process_group = dist.new_group(list(ranks)) if len(ranks) > 1 else None
+        process_group = None
+        if len(ranks) > 1:
+            # torch would give the group its own default, not the world's timeout.
+            process_group = dist.new_group(list(ranks), timeout=_state.timeout)
         if rank in ranks:
             mine = ParallelGroup(kind, tuple(ranks), list(ranks).index(rank), process_group)
     assert mine is not None, f"rank {rank} is in no {kind} group of {groups}"
@@ -213,24 +204,27 @@ def _new_group(kind: str, groups: Sequence[Sequence[int]]) -> ParallelGroup:
 def destroy_model_parallel() -> None:
     """Forgets the tensor, expert and pipeline groups; does nothing where there are none."""
     for group in (_state.tensor, _state.expert, _state.pipeline):
-        if group is not None and group.process_group is not None:
+        if group is not None and group.process_group is not None and _in_known_world():
             dist.destroy_process_group(group.process_group)
     _state.tensor = _state.expert = _state.pipeline = _state.sizes = None
 
 
 def destroy_distributed_environment() -> None:
-    """Leaves the world, groups included; a later `init_distributed_environment` starts anew."""
+    """Leaves the world, groups included; a later `init_distributed_environment` starts anew.
+
+    A world that was only adopted stays: whoever started it ends it.
+    """
     destroy_model_parallel()
-    if _state.environment is not None and dist.is_initialized():
+    if _state.owned and _in_known_world():
         dist.destroy_process_group()
-    _state.environment = None
+    _forget()
 
 
 def _group(kind: str) -> ParallelGroup:
     group: ParallelGroup | None = getattr(_state, kind)
     if group is not None:
         return group
-    world_size = _from_launcher(None, "WORLD_SIZE", 1)
+    world_size = from_launcher(None, "WORLD_SIZE", 1)
     if _state.environment is not None:
         world_size = _state.environment.world_size
     if world_size > 1:
