@@ -54,6 +54,22 @@ class GraphError(PlumbError):
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where tests run. user_workspace: its tools/bazel is taken where `workspace` has none.
+
+    output_base: as in Bazel.
+    """
+
+    workspace: Path
+    user_workspace: Path
+    output_base: Path | None = None
+
+    def bazel(self) -> Bazel:
+        """The Bazel to run here. Raises PlumbError if there is none."""
+        return Bazel(find_entry(self.workspace, self.user_workspace), self.output_base)
+
+
+@dataclass(frozen=True)
 class Bazel:
     """How to run Bazel. output_base: None leaves Bazel's choice, and so the user's server."""
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -15,8 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.plumb import affected, cache, pools, report, run
+from tools.plumb.bazel import Place
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
-from tools.plumb.git import Repository, Tree
+from tools.plumb.git import Repository
 from tools.plumb.graph import canonical
 from tools.plumb.inputs import WORKSPACE_FILES
 from tools.plumb.revision import Loader, load_both
@@ -136,11 +138,14 @@ def _affected(
             older, newer, no_base = load_both(loader, base_tree, head_tree)
         comparison = affected.compare(older, newer, no_base, manual=manual)
         reason = explain(comparison, why, newer.graph.targets) if why is not None else None
-        place = root
-        if run_tests and comparison.tests and head is not None:
-            place = loader.export(head_tree)
-    trees, configs = (base_tree, head_tree), newer.steering.configs
-    _finish(comparison, trees, reason, place if run_tests else None, root, configs, output)
+    answer = report.Answer(base_tree, head_tree, comparison, reason)
+    configs = newer.steering.configs
+    if not run_tests:
+        _finish(answer, None, configs, output)
+    if head is None or not comparison.tests:
+        _finish(answer, Place(root, root), configs, output)
+    with loader.exported(head_tree) as place:
+        _finish(answer, place, configs, output)
 
 
 def _width() -> int | None:
@@ -153,30 +158,25 @@ def _notify(text: str) -> None:
 
 
 def _finish(
-    comparison: affected.Comparison,
-    trees: tuple[Tree, Tree],
-    reason: dict[str, Any] | None,
-    place: Path | None,
-    root: Path,
-    configs: set[str],
-    output: Format,
-) -> None:
+    answer: report.Answer, place: Place | None, configs: set[str], output: Format
+) -> NoReturn:
     """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
     console = Console(highlight=False, width=_width())
     text = output is Format.TEXT
-    if text and reason is not None:
-        report.print_why(console, reason)
+    if text and answer.why is not None:
+        report.print_why(console, answer.why)
     elif text:
-        report.print_text(console, report.Answer(*trees, comparison))
+        report.print_text(console, answer)
     sys.stdout.flush()
     outcome = None
     if place is not None:
-        outcome = run.run(comparison.tests, pools.local_gpus(), place, root, configs, _notify)
+        tests = answer.comparison.tests
+        outcome = run.run(tests, pools.local_gpus(), place, configs, _notify)
     if text and outcome is not None:
         report.print_outcome(console, outcome.ran, outcome.left)
     if not text:
         ran = None if outcome is None else outcome.fields()
-        typer.echo(report.as_json(report.Answer(*trees, comparison, reason, ran)))
+        typer.echo(report.as_json(replace(answer, run=ran)))
     raise typer.Exit(ExitCode.OK if outcome is None else outcome.code)
 
 

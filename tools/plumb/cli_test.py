@@ -110,8 +110,24 @@ def test_run_of_another_head_runs_that_tree(workspace: Workspace) -> None:
     result = workspace.plumb("affected", "--base", "HEAD~1", "--head", "HEAD", "--run")
 
     assert result.returncode == 3
-    (tree,) = (workspace.caches / "plumbline" / "trees").iterdir()
-    assert (tree / "fail").exists()
+    (export,) = workspace.caches.glob("plumbline/plumb/*/export")
+    assert (export / "tree" / "fail").exists()
+    assert (export / "tree" / "listed").read_text().split() == [
+        "WORKSPACE",
+        "fail",
+        "notes.md",
+        "one.test",
+        "tools/bazel",
+        "tools/plumb/policy.toml",
+        "two_gpu.test",
+    ]
+
+    workspace.git("rm", "--quiet", "fail")
+    workspace.commit()
+    again = workspace.plumb("affected", "--base", "HEAD~2", "--head", "HEAD", "--run")
+    assert again.returncode == 0
+    assert list(workspace.caches.glob("plumbline/plumb/*/export")) == [export]
+    assert not (export / "tree" / "fail").exists()
 
 
 def test_why_shows_the_chain(workspace: Workspace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 FAKE = '''#!{python}
 """Stands in for Bazel: prints as graph what the files *.test of the workspace declare."""
-import json, pathlib, sys, time
+import json, pathlib, subprocess, sys, time
 root = pathlib.Path.cwd()
 command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
 with open({log!r}, "a") as log:
@@ -21,6 +21,8 @@ if command == "info":
 elif command == "test":
     while (root / "slow_test").exists():
         time.sleep(0.05)
+    with open("listed", "w") as listed:
+        subprocess.run(["git", "ls-files"], stdout=listed, check=True)
     sys.exit(3 if (root / "fail").exists() else 0)
 elif (root / "broken").exists():
     sys.exit(print("ERROR: broken BUILD file", file=sys.stderr) or 7)

@@ -18,22 +18,9 @@ from pathlib import Path
 from tools.plumb.cache import scratch_folder
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.files import SYMLINK, Entry, FileTable
+from tools.plumb.git_command import last_line, run_git
 
-# A checkout of ours must not run the user's hooks, file monitor or sparse rules.
-_OPTIONS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    "core.sparseCheckout=false",
-    "core.splitIndex=false",
-    "submodule.recurse=false",
-    "advice.addEmbeddedRepo=false",
-    "core.quotePath=false",
-    "core.safecrlf=false",
-    "gc.auto=0",
-)
-# Set by git for hooks: they would point our commands at the user's index.
-_LOCAL_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+_COMMITTER = ("-c", "user.name=plumb", "-c", "user.email=plumb@localhost")
 
 
 @dataclass(frozen=True)
@@ -60,7 +47,7 @@ class Repository:
         """The repository that holds `workspace`. Raises PlumbError if there is none."""
         if shutil.which("git") is None:
             raise PlumbError("git is not on PATH; install it.", ExitCode.ENVIRONMENT)
-        result = _git(workspace, "rev-parse", "--show-toplevel", "--show-prefix")
+        result = run_git(workspace, "rev-parse", "--show-toplevel", "--show-prefix", check=False)
         if b"dubious ownership" in result.stderr:
             raise PlumbError(
                 f"git refuses to read {workspace}, since another user owns it. Allow it with "
@@ -68,7 +55,7 @@ class Repository:
             )
         if result.returncode != 0:
             raise PlumbError(
-                f"{workspace} is not in a git working tree ({_last_line(result.stderr)}). "
+                f"{workspace} is not in a git working tree ({last_line(result.stderr)}). "
                 "Run plumb inside a clone of the repository."
             )
         lines = result.stdout.decode(errors="surrogateescape").split("\n")
@@ -104,7 +91,7 @@ class Repository:
             added = self._run("add", "--all", "--", ".", check=False, environment=environment)
             if added.returncode != 0:
                 raise PlumbError(
-                    f"git cannot read the working tree: {_last_line(added.stderr)}",
+                    f"git cannot read the working tree: {last_line(added.stderr)}",
                     ExitCode.ENVIRONMENT,
                 )
             written = self._run("write-tree", environment=environment)
@@ -142,15 +129,35 @@ class Repository:
             "GIT_WORK_TREE": str(folder),
             "GIT_DIR": str(self._git_dir()),
         }
-        result = _git(folder, "read-tree", "--reset", "-u", tree.id, environment=environment)
+        result = run_git(
+            folder, "read-tree", "--reset", "-u", tree.id, check=False, environment=environment
+        )
         if result.returncode != 0:
             raise PlumbError(
-                f"cannot check out {tree.name} into {folder}: {_last_line(result.stderr)}",
+                f"cannot check out {tree.name} into {folder}: {last_line(result.stderr)}",
                 ExitCode.ENVIRONMENT,
             )
         for link in folder.glob("bazel-*"):
             if _is_bazel_link(link.name, SYMLINK if link.is_symlink() else ""):
                 link.unlink()
+
+    def make_repository(self, tree: Tree, folder: Path, index: Path) -> None:
+        """Makes `folder`, as `check_out` left it, a git repository whose one commit is `tree`.
+
+        So a test there that asks git for the files gets the answer of a clone. Objects stay where
+        they are; files that are not of the tree go.
+        """
+        own = folder / ".git"
+        shutil.rmtree(own, ignore_errors=True)
+        kind = self._run("rev-parse", "--show-object-format").stdout.decode().strip()
+        run_git(folder, "init", "--quiet", "--template=", f"--object-format={kind}")
+        (own / "objects" / "info").mkdir(exist_ok=True)
+        objects = os.fsencode(self._git_path("objects"))
+        (own / "objects" / "info" / "alternates").write_bytes(objects + b"\n")
+        shutil.copyfile(index, own / "index")
+        commit = run_git(folder, *_COMMITTER, "commit-tree", "-m", tree.name, tree.id)
+        run_git(folder, "update-ref", "HEAD", commit.stdout.decode().strip())
+        run_git(folder, "clean", "--quiet", "-ffdx")
 
     def _below_prefix(self, tree: Tree) -> Tree:
         if not self.prefix:
@@ -236,43 +243,10 @@ class Repository:
         environment: Mapping[str, str] | None = None,
         given: bytes = b"",
     ) -> subprocess.CompletedProcess[bytes]:
-        result = _git(self.top / self.prefix, *arguments, environment=environment, given=given)
-        if check and result.returncode != 0:
-            raise PlumbError(
-                f"`git {' '.join(arguments[:2])}` failed: {_last_line(result.stderr)}",
-                ExitCode.ENVIRONMENT,
-            )
-        return result
+        workspace = self.top / self.prefix
+        return run_git(workspace, *arguments, check=check, environment=environment, given=given)
 
 
 def _is_bazel_link(path: str, mode: str) -> bool:
     # Bazel's own links, such as bazel-bin, lead out of the workspace: to packages not ours.
     return mode == SYMLINK and path.startswith("bazel-") and "/" not in path
-
-
-def _git(
-    folder: Path,
-    *arguments: str,
-    environment: Mapping[str, str] | None = None,
-    given: bytes = b"",
-) -> subprocess.CompletedProcess[bytes]:
-    options = [part for option in _OPTIONS for part in ("-c", option)]
-    variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
-    variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    variables |= environment or {}
-    try:
-        return subprocess.run(
-            ["git", *options, *arguments],
-            cwd=folder,
-            env=variables,
-            input=given,
-            capture_output=True,
-            check=False,
-        )
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise PlumbError(f"there is no folder {folder}.") from error
-
-
-def _last_line(text: bytes) -> str:
-    lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "git said nothing"

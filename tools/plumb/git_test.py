@@ -188,6 +188,22 @@ def test_a_check_out_holds_exactly_the_tree_and_moves_to_another(
     assert git(clone, "status", "--porcelain") == ""
 
 
+def test_a_check_out_can_be_made_a_repository_that_lists_its_own_files(
+    clone: Path, tmp_path: Path
+) -> None:
+    repository, folder, index = Repository.find(clone), tmp_path / "out", tmp_path / "index"
+    for _ in range(2):
+        repository.check_out(repository.tree_of("HEAD"), folder, index)
+        repository.make_repository(repository.tree_of("HEAD"), folder, index)
+
+        assert git(folder, "status", "--porcelain", "--ignored") == ""
+        assert git(folder, "ls-files") == git(clone, "ls-files")
+        assert git(folder, "rev-parse", "HEAD^{tree}") == git(clone, "rev-parse", "HEAD^{tree}")
+        (folder / "ignored").write_text("left by a test")
+        (folder / "run.sh").write_text("edited by a test")
+    assert git(clone, "status", "--porcelain") == ""
+
+
 def test_the_working_tree_can_be_checked_out(clone: Path, tmp_path: Path) -> None:
     (clone / "new").write_text("n")
     repository = Repository.find(clone)

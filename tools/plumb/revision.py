@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from tools.plumb.git import Repository, Tree
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
 GRAPH_FORMAT = 2
 _KEPT_GRAPHS = 64
-_KEPT_TREES = 4
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,28 @@ class Loader:
                 cache.keep_newest(self.folder / "graphs", _KEPT_GRAPHS)
         return Revision(tree, files, steering, found, key)
 
-    def export(self, tree: Tree) -> Path:
-        """A folder of the cache that holds exactly `tree`, for tests to run in."""
-        trees = cache.make_folder(cache.cache_root() / "trees")
-        target = trees / tree.id
-        with cache.locked(cache.cache_root() / "trees.lock", self.notify, "exports a tree"):
-            if not target.is_dir():
-                with cache.scratch_folder(trees) as scratch:
-                    self.repository.check_out(tree, scratch / "tree", scratch / "index")
-                    (scratch / "tree").rename(target)
-            os.utime(target)
-            cache.keep_newest(trees, _KEPT_TREES)
-        return target
+    @contextmanager
+    def exported(self, tree: Tree) -> Iterator[bazel.Place]:
+        """A checkout of exactly `tree` in the cache, for tests to run in, and a Bazel of its own.
+
+        It is the same folder each time, so that wheels are fetched and kept once.
+        """
+        place = cache.make_folder(self.folder / "export")
+        with cache.locked(place / "lock", self.notify, "runs tests of another revision"):
+            self._check_out(tree, place)
+            self.repository.make_repository(tree, place / "tree", place / "index")
+            yield bazel.Place(place / "tree", self.workspace, place / "output_base")
 
     def _query(self, tree: Tree) -> graph.Graph:
+        self._check_out(tree, self.folder)
         checkout = self.folder / "tree"
-        self._check_out(tree, checkout)
         entry = bazel.find_entry(checkout, self.workspace)
         output_base = self.folder / "output_base"
         return bazel.Bazel(entry, output_base).graph(checkout, self.notify)
 
-    def _check_out(self, tree: Tree, checkout: Path) -> None:
+    def _check_out(self, tree: Tree, place: Path) -> None:
         # The mark outlives an interruption, after which the folder cannot be trusted.
-        index, mark = self.folder / "index", self.folder / "unfinished"
+        checkout, index, mark = place / "tree", place / "index", place / "unfinished"
         if mark.exists():
             shutil.rmtree(checkout, ignore_errors=True)
             index.unlink(missing_ok=True)

@@ -63,25 +63,23 @@ def split(
 def run(
     tests: list[Affected],
     gpus: dict[str, int],
-    workspace: Path,
-    user_workspace: Path,
+    place: bazel.Place,
     configs: Collection[str],
     notify: Notify,
 ) -> Outcome:
-    """Runs what this machine can in `workspace`; Bazel's own output goes to stderr.
+    """Runs what this machine can in `place`; Bazel's own output goes to stderr.
 
-    user_workspace: where tools/bazel is taken from if `workspace` has none.
     configs: what the workspace's .bazelrc defines; a pool's own config is used if it is there.
     """
     here, elsewhere = split(tests, gpus)
     outcome = Outcome(left={pool: [t.label for t in group] for pool, group in elsewhere.items()})
     if not here:
         return outcome
-    entry = bazel.find_entry(workspace, user_workspace)
+    entry = place.bazel()
     for pool, group in here.items():
         notify(f"running {len(group)} tests of pool {pool}")
         options = pool_options(pool, group, gpus, configs)
-        code = _bazel_test(bazel.Bazel(entry), options, group, workspace)
+        code = _bazel_test(entry, options, group, place.workspace)
         outcome.ran[pool] = (len(group), code)
         if code == ExitCode.INTERRUPTED:
             break

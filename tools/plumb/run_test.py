@@ -6,6 +6,7 @@ import pytest
 
 from tools.plumb import run
 from tools.plumb.affected import Affected
+from tools.plumb.bazel import Place
 from tools.plumb.errors import ExitCode
 from tools.plumb.pools import Placement
 
@@ -81,7 +82,7 @@ def test_bazels_exit_code_becomes_ours(
     monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
     workspace = fake_bazel(tmp_path, bazel_code)
 
-    outcome = run.run(TESTS, {}, workspace, workspace, (), lambda text: None)
+    outcome = run.run(TESTS, {}, Place(workspace, workspace), (), lambda text: None)
 
     assert outcome.code is code
     assert outcome.ran == {"cpu": (1, bazel_code)}
@@ -89,7 +90,19 @@ def test_bazels_exit_code_becomes_ours(
     assert (tmp_path / "calls").read_text().splitlines()[1:] == ["//a:c"]
 
 
+def test_another_revision_runs_in_an_output_base_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, 0)
+
+    run.run(TESTS, {}, Place(workspace, workspace, tmp_path / "base"), (), lambda text: None)
+
+    call = (tmp_path / "calls").read_text()
+    assert call.startswith(f"--output_base={tmp_path}/base --max_idle_secs=")
+
+
 def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
-    outcome = run.run(TESTS[3:], {}, tmp_path, tmp_path, (), lambda text: None)
+    outcome = run.run(TESTS[3:], {}, Place(tmp_path, tmp_path), (), lambda text: None)
 
     assert outcome.code is ExitCode.OK and outcome.left == {"b200": ["//a:b"]}
