@@ -7,11 +7,13 @@ slice that this rank takes. It also remembers which shards it has received.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import torch
 
 from layers.errors import WeightLoadError
+from layers.non_finite import has_non_finite
 from layers.sharding import LinearLayout, Shard, ShardId, ceil_div
 
 FLOAT_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16})
@@ -29,13 +31,17 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         row_unit: rows of the weight that one element stands for.
         column_unit: columns of the weight that one element stands for; 0 for a dimension of
             length 1 that does not depend on K.
-        dims: 1 leaves dimension 1 out.
         accepted_dtypes: dtypes of checkpoint tensors that may be cast to `dtype`; by default
-            only `dtype` itself.
+            only `dtype` itself, and for a float32 scale those that widen to it exactly.
+
+    Raises:
+        ValueError: a shard or rank boundary cuts through an element.
     """
 
     # Scales set this: one NaN or Inf would spread to a whole row, block or layer of outputs.
     must_be_finite = False
+    # 1 leaves dimension 1 out.
+    dims = 2
 
     def __new__(
         cls,
@@ -45,12 +51,11 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         device: torch.device | str | None = None,
         row_unit: int = 1,
         column_unit: int = 1,
-        dims: int = 2,
         **_: Any,
     ) -> Self:
         """Allocates the rank's tensor; `__init__` describes it."""
         shape = (ceil_div(layout.rows, row_unit), _columns(layout.inputs.size, column_unit))
-        data = torch.empty(cls._own_shape(layout, shape[:dims]), dtype=dtype, device=device)
+        data = torch.empty(cls._own_shape(layout, shape[: cls.dims]), dtype=dtype, device=device)
         parameter: Self = super().__new__(cls, data, requires_grad=False)
         return parameter
 
@@ -63,15 +68,27 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         device: torch.device | str | None = None,
         row_unit: int = 1,
         column_unit: int = 1,
-        dims: int = 2,
         accepted_dtypes: frozenset[torch.dtype] | None = None,
     ) -> None:
+        layout.check_blocks(name, row_unit, column_unit or 1)
+        widens = self.must_be_finite and dtype is torch.float32
         self.full_name = f"{layout.name}.{name}" if layout.name else name
         self.linear_layout = layout
         self.row_unit = row_unit
         self.column_unit = column_unit
-        self.accepted_dtypes = accepted_dtypes or frozenset({dtype})
+        self.declared_dtype = dtype
+        self.accepted_dtypes = accepted_dtypes or (FLOAT_DTYPES if widens else frozenset({dtype}))
         self.loaded_shards: set[ShardId] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        data, attributes = copy.deepcopy((self.data, self.__dict__), memo)
+        copied: Self = _restore(type(self), data, attributes)
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # torch.nn.Parameter's own would come back as a plain Parameter.
+        return _restore, (type(self), self.data, self.__dict__)
 
     @property
     def missing_shards(self) -> tuple[ShardId, ...]:
@@ -87,8 +104,10 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                 shards, one after the other along dimension 0.
 
         Raises:
-            WeightLoadError: unknown shard, loaded before, wrong dtype or shape, NaN in a scale.
+            WeightLoadError: unknown shard, loaded before, wrong dtype or shape, NaN in a scale; or
+                the parameter itself was converted, or has no memory.
         """
+        self.check_own()
         if shard_id is None and len(self.linear_layout.shards) > 1:
             pieces = self._split_fused(loaded)
         else:
@@ -98,6 +117,30 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         for shard, piece in pieces:
             self._copy(shard, piece)
             self.loaded_shards.add(shard.id)
+
+    def weight_loader(
+        self, param: ShardedParameter, loaded_weight: torch.Tensor, shard_id: ShardId = None
+    ) -> None:
+        """`load`, as the field's model files call it: param.weight_loader(param, tensor, shard)."""
+        param.load(loaded_weight, shard_id)
+
+    def check_own(self) -> None:
+        """Refuses a parameter that no longer is as it was declared.
+
+        Raises:
+            WeightLoadError: another dtype, or on the meta device.
+        """
+        if self.is_meta:
+            raise WeightLoadError(
+                f"parameter '{self.full_name}' is on the meta device, which holds no values. Build "
+                f"the layer with device= of the device that it is to run on."
+            )
+        if self.dtype is not self.declared_dtype:
+            raise WeightLoadError(
+                f"parameter '{self.full_name}' has dtype {self.dtype}, wanted "
+                f"{self.declared_dtype}: its layer was converted. Leave out .half(), .bfloat16() "
+                f"or .to(dtype), build the layer with params_dtype=, and load it again."
+            )
 
     def checkpoint_shape(self, shard: Shard) -> tuple[int, ...]:
         """Shape of the full checkpoint tensor of `shard`, before any slicing."""
@@ -148,7 +191,7 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                 f"that the quantisation config fits the checkpoint."
             )
         self._check_shape(shard, loaded)
-        if self.must_be_finite and not bool(torch.isfinite(loaded).all()):
+        if self.must_be_finite and has_non_finite(loaded):
             raise WeightLoadError(
                 f"tensor for {label} holds NaN or Inf, wanted finite scales. "
                 f"Quantise the model again."
@@ -171,21 +214,21 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
             part = part.narrow(1, columns.start, columns.size)
         own = self.data.narrow(0, shard.offset // self.row_unit, rows.size)
         own.copy_(part)
-        if own.dtype is torch.float16 and part.dtype is not torch.float16:
-            _check_fp16_range(self.label(shard.id), own, part)
+        if own.dtype is torch.float16 and has_non_finite(own) and not has_non_finite(part):
+            raise WeightLoadError(
+                f"tensor for {self.label(shard.id)} has values up to {float(part.abs().max()):g}, "
+                f"beyond float16's 65504. Use params_dtype=torch.bfloat16."
+            )
+
+
+def _restore(kind: type[Any], data: torch.Tensor, attributes: dict[str, Any]) -> Any:
+    parameter = torch.nn.Parameter.__new__(kind, data, requires_grad=False)
+    parameter.__dict__.update(attributes)
+    return parameter
 
 
 def _columns(inputs: int, column_unit: int) -> int:
     return ceil_div(inputs, column_unit) if column_unit else 1
-
-
-def _check_fp16_range(label: str, own: torch.Tensor, part: torch.Tensor) -> None:
-    if bool(torch.isfinite(own).all()) or not bool(torch.isfinite(part).all()):
-        return
-    raise WeightLoadError(
-        f"tensor for {label} has values up to {float(part.abs().max()):g}, beyond "
-        f"float16's 65504. Use params_dtype=torch.bfloat16."
-    )
 
 
 class ModelWeightParameter(ShardedParameter):
@@ -195,9 +238,7 @@ class ModelWeightParameter(ShardedParameter):
 class BiasParameter(ShardedParameter):
     """A bias (N,)."""
 
-    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
-        """(N,)."""
-        return super().__new__(cls, layout, dims=1, **options)
+    dims = 1
 
 
 class ChannelScaleParameter(ShardedParameter):
@@ -214,19 +255,9 @@ class ChannelScaleParameter(ShardedParameter):
 
 
 class BlockScaleParameter(ShardedParameter):
-    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit)).
-
-    Raises:
-        ValueError: a shard or rank boundary cuts through a block.
-    """
+    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit))."""
 
     must_be_finite = True
-
-    def __init__(
-        self, layout: LinearLayout, *, row_unit: int, column_unit: int, **options: Any
-    ) -> None:
-        layout.check_blocks(row_unit, column_unit)
-        super().__init__(layout, row_unit=row_unit, column_unit=column_unit, **options)
 
 
 class PerTensorScaleParameter(ShardedParameter):
@@ -236,10 +267,7 @@ class PerTensorScaleParameter(ShardedParameter):
     """
 
     must_be_finite = True
-
-    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
-        """(shards,)."""
-        return super().__new__(cls, layout, dims=1, **options)
+    dims = 1
 
     @classmethod
     def _own_shape(cls, layout: LinearLayout, shape: tuple[int, ...]) -> tuple[int, ...]:

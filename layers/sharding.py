@@ -43,7 +43,16 @@ class Span:
         return self.start % unit == 0 and (end % unit == 0 or end == self.total)
 
     def grouped(self, unit: int) -> Span:
-        """The same part counted in groups of `unit`, the last of which may be ragged."""
+        """The same part counted in groups of `unit`; the last group of the axis may be ragged.
+
+        Raises:
+            ValueError: the part starts or ends inside a group.
+        """
+        if not self.is_aligned(unit):
+            raise ValueError(
+                f"the part [{self.start}, {self.start + self.size}) of {self.total} starts or ends "
+                f"inside a group of {unit}. Divide the axis at multiples of {unit}."
+            )
         return Span(ceil_div(self.total, unit), self.start // unit, ceil_div(self.size, unit))
 
 
@@ -103,10 +112,15 @@ class LinearLayout:
         """Ids of the shards, in order."""
         return tuple(shard.id for shard in self.shards)
 
-    def check_blocks(self, block_rows: int, block_columns: int) -> None:
-        """Refuses a layout whose shard or rank boundaries cut through a scale block.
+    def check_blocks(self, parameter: str, block_rows: int, block_columns: int) -> None:
+        """Refuses a layout whose boundaries cut through what one element of a parameter stands for.
 
-        The ragged block at the very end of N or of K is fine: no other shard or rank shares it.
+        That is the block of a scale, or the values packed into one byte. A ragged block at the very
+        end of N or of K is fine: no other shard or rank shares it.
+
+        Args:
+            parameter: its name within the layer, for the message.
+            block_rows, block_columns: of the weight, for one element.
 
         Raises:
             ValueError: naming layer, shard, size and block.
@@ -119,15 +133,15 @@ class LinearLayout:
             label = f"shard {shard.id!r}" if shard.id is not None else "its weight"
             raise ValueError(
                 f"layer '{self.name}': {label} has {shard.rows.size} of {shard.rows.total} rows on "
-                f"this rank, starting at row {shard.rows.start}, which cuts through a scale block "
-                f"of {block_rows} rows. Every shard but the last, and every rank's part, must be "
-                f"a multiple of {block_rows} rows: use a smaller tensor parallel size, load the "
-                f"shards as separate layers, or leave this layer unquantised."
+                f"this rank, starting at row {shard.rows.start}, which cuts through an element of "
+                f"its {parameter}, {block_rows} rows. Every shard but the last, and every rank's "
+                f"part, must be a multiple of {block_rows} rows: use a smaller tensor parallel "
+                f"size, load the shards as separate layers, or leave this layer unquantised."
             )
         if not self.inputs.is_aligned(block_columns):
             raise ValueError(
                 f"layer '{self.name}': this rank holds {self.inputs.size} of {self.inputs.total} "
-                f"input columns, starting at {self.inputs.start}, which cuts through a scale block "
-                f"of {block_columns} columns. Each rank's part of K must be a multiple of "
-                f"{block_columns}: use a smaller tensor parallel size."
+                f"input columns, starting at {self.inputs.start}, which cuts through an element of "
+                f"its {parameter}, {block_columns} columns. Each rank's part of K must be a "
+                f"multiple of {block_columns}: use a smaller tensor parallel size."
             )

@@ -11,6 +11,12 @@ from layers.quantization.base import QuantizationConfig
 from layers.quantization.unquantized import UnquantizedLinearMethod
 from layers.sharding import LinearLayout, ShardId
 
+_REPLACED = (
+    "if it was replaced since the layer was built, by an assignment or by to_empty() on a meta "
+    "layer, build the layer on its device or call layers.weights.begin_weight_reload(), and load "
+    "it again"
+)
+
 
 class LinearBase(LoadableLayer):
     """y = x Wᵀ + b with a weight (N, K) that a quantisation method stores and multiplies.
@@ -85,25 +91,34 @@ class LinearBase(LoadableLayer):
             param is not p for p in self.parameters()
         ):
             raise WeightLoadError(
-                f"layer '{self.prefix}': the parameter given is not one of this layer's, which are "
-                f"{', '.join(name for name, _ in self.named_parameters())}. Pass one of them."
+                f"layer '{self.prefix}': the parameter given is none of those that the layer was "
+                f"built with, {', '.join(self._loadable_names)}. Pass one of them; or, "
+                f"{_REPLACED}."
             )
         param.load(loaded_weight, shard_id)
 
     def missing_weights(self) -> list[str]:
-        """Parameters and shards still to be loaded, by full name."""
-        return [
-            param.label(shard_id)
-            for param in self.parameters()
-            if isinstance(param, ShardedParameter)
-            for shard_id in param.missing_shards
-        ]
+        """Parameters and shards still to be loaded, by full name.
+
+        A parameter that was replaced since the layer was built is among them: nobody can tell what
+        its memory holds.
+        """
+        missing: list[str] = []
+        for name in self._loadable_names:
+            param = self._parameters.get(name)
+            if isinstance(param, ShardedParameter):
+                missing += [param.label(shard_id) for shard_id in param.missing_shards]
+                continue
+            full_name = f"{self.prefix}.{name}" if self.prefix else name
+            missing.append(f"'{full_name}' (lost: {_REPLACED})")
+        return missing
 
     def process_weights_after_loading(self) -> None:
         """Checks that everything was loaded and readies the kernels; does nothing if ready.
 
         Raises:
-            WeightLoadError: naming each parameter and shard never loaded.
+            WeightLoadError: naming each parameter and shard never loaded, or a parameter that was
+                converted after it was built.
             BackendUnavailable: the backend asked for cannot run here.
         """
         if self._ready:
@@ -114,6 +129,9 @@ class LinearBase(LoadableLayer):
                 f"layer '{self.prefix}' lacks {', '.join(missing)}: no checkpoint tensor was "
                 f"loaded there. Check that the checkpoint is whole."
             )
+        for param in self.parameters():
+            if isinstance(param, ShardedParameter):
+                param.check_own()
         self.quant_method.process_weights_after_loading(self)
         self.device = next(self.parameters()).device
         self._ready = True
@@ -145,8 +163,7 @@ class LinearBase(LoadableLayer):
             )
         else:
             self.register_parameter("bias", None)
-        for param in self.parameters():
-            param.weight_loader = self.weight_loader_v2
+        self._loadable_names = [name for name, _ in self.named_parameters(recurse=False)]
 
     def _multiply(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """x (…, K) of this rank -> (…, N) of this rank, after the checks of `_check_input`."""
