@@ -21,12 +21,13 @@ class QKVParallelLinear(LinearBase):
         hidden_size: K.
         head_size: outputs of one head.
         total_num_heads: query heads over all ranks.
-        total_num_kv_heads: key-value heads over all ranks; None is as many as query heads.
+        total_num_kv_heads: key-value heads over all ranks, which divide the query heads; None is as
+            many as query heads.
         tp_rank, tp_size: None takes those of the parallel state.
         options: bias, params_dtype, quant_config, device; see `LinearBase`.
 
     Raises:
-        ValueError: heads and ranks do not divide.
+        ValueError: fewer than one head, or heads and ranks do not divide.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class QKVParallelLinear(LinearBase):
         **options: Any,
     ) -> None:
         tp = TensorParallel.resolve(prefix, tp_rank, tp_size)
-        total_num_kv_heads = total_num_kv_heads or total_num_heads
+        if total_num_kv_heads is None:
+            total_num_kv_heads = total_num_heads
+        _check_heads(prefix, head_size, total_num_heads, total_num_kv_heads)
         q_heads = tp.split(prefix, "number of query heads", total_num_heads)
         kv_heads = _kv_heads(prefix, total_num_kv_heads, tp)
         q_rows, kv_rows = _scaled(q_heads, head_size), _scaled(kv_heads, head_size)
@@ -63,6 +66,19 @@ class QKVParallelLinear(LinearBase):
         """
         self._check_input(x, self.hidden_size)
         return self._multiply(x, self.bias)
+
+
+def _check_heads(prefix: str, head_size: int, q_heads: int, kv_heads: int) -> None:
+    if min(head_size, q_heads, kv_heads) < 1:
+        raise ValueError(
+            f"layer '{prefix}': {q_heads} query heads and {kv_heads} key-value heads of size "
+            f"{head_size}, wanted at least 1 of each. Correct the model's configuration."
+        )
+    if q_heads % kv_heads:
+        raise ValueError(
+            f"layer '{prefix}': {q_heads} query heads cannot share {kv_heads} key-value heads "
+            f"evenly. Use a number of query heads that is a multiple of {kv_heads}."
+        )
 
 
 def _kv_heads(prefix: str, total: int, tp: TensorParallel) -> Span:
