@@ -4,7 +4,8 @@ An entry of a checkpoint's list names layers in one of these ways:
 
 - dotted components, found anywhere in the name: "lm_head", "layers.0.mlp", "mlp.gate";
 - a pattern with `*` or `?` for the whole name: "model.vision.*";
-- a regular expression for the whole name, after `re:`.
+- a regular expression, after `re:`, that matches from the start of the name and need not reach its
+  end, as in compressed-tensors: "re:.*vision_tower".
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from fnmatch import fnmatchcase
 
 
 def matches(prefix: str, entry: str) -> bool:
-    """Whether an entry of the list names the layer `prefix`."""
+    """Whether an entry of the list names the layer `prefix`.
+
+    Raises:
+        ValueError: not a regular expression after `re:`.
+    """
     if entry.startswith("re:"):
-        return re.fullmatch(entry.removeprefix("re:"), prefix) is not None
+        try:
+            return re.match(entry.removeprefix("re:"), prefix) is not None
+        except re.error as error:
+            raise ValueError(
+                f"ignored layer '{entry}' is not a regular expression: {error}. Correct the entry "
+                f"in the quantisation config."
+            ) from error
     if "*" in entry or "?" in entry:
         return fnmatchcase(prefix, entry)
     # Whole components only: "mlp.gate" is the router and must not catch "mlp.gate_proj".
@@ -32,7 +43,8 @@ def is_layer_ignored(
     """Whether the layer is left unquantised, by its own name or by those of all its shards.
 
     Raises:
-        ValueError: some shards of a fused layer are to be quantised and others not.
+        ValueError: some shards of a fused layer are to be quantised and others not, or an entry is
+            not what it says it is.
     """
     if any(matches(prefix, entry) for entry in ignored_layers):
         return True
