@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tools.plumb import inputs, pools, unowned
+from tools.plumb import access, inputs, pools, unowned
+from tools.plumb.access import Access
 from tools.plumb.digest import Digests
 from tools.plumb.files import changed_paths
 from tools.plumb.graph import Target, canonical
@@ -36,6 +37,7 @@ class Comparison:
 
     everything: reasons why every test is affected; empty if the graph decided.
     total: number of tests in the head. removed: tests that only the base had.
+    access: what other targets may now use or no longer.
     """
 
     tests: list[Affected]
@@ -44,6 +46,7 @@ class Comparison:
     unowned: list[unowned.Decision]
     removed: list[str] = field(default_factory=list)
     tracer: Tracer | None = None
+    access: Access = field(default_factory=Access)
 
 
 def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool) -> Comparison:
@@ -66,7 +69,8 @@ def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool
         found = _all(tests, everything[0])
     else:
         found = [one for test in tests if (one := _affected(test, tracer)) is not None]
-    return Comparison(found, len(tests), everything, decisions, removed, tracer)
+    users = access.compare(base.graph, head.graph)
+    return Comparison(found, len(tests), everything, decisions, removed, tracer, users)
 
 
 def _affected(test: Target, tracer: Tracer) -> Affected | None:

@@ -142,7 +142,7 @@ def _affected(
     configs = newer.steering.configs
     if not run_tests:
         _finish(answer, None, configs, output)
-    if head is None or not comparison.tests:
+    if head is None or not (comparison.tests or comparison.access.users):
         _finish(answer, Place(root, root), configs, output)
     with loader.exported(head_tree) as place:
         _finish(answer, place, configs, output)
@@ -170,10 +170,9 @@ def _finish(
     sys.stdout.flush()
     outcome = None
     if place is not None:
-        tests = answer.comparison.tests
-        outcome = run.run(tests, pools.local_gpus(), place, configs, _notify)
+        outcome = run.run(answer.comparison, pools.local_gpus(), place, configs, _notify)
     if text and outcome is not None:
-        report.print_outcome(console, outcome.ran, outcome.left)
+        report.print_outcome(console, outcome.fields())
     if not text:
         ran = None if outcome is None else outcome.fields()
         typer.echo(report.as_json(replace(answer, run=ran)))

@@ -144,12 +144,15 @@ def _target(message: Mapping[str, Any]) -> Target:
     if kind == "RULE":
         return _rule(message["rule"])
     if kind == "SOURCE_FILE":
-        return Target(_name(message["sourceFile"]["name"]), SOURCE, "", {}, ())
+        file = message["sourceFile"]
+        access = {"visibility": file.get("visibilityLabel", [])}
+        return Target(_name(file["name"]), SOURCE, "", access, ())
     if kind == "GENERATED_FILE":
         file = message["generatedFile"]
         return Target(_name(file["name"]), GENERATED, "", {}, (_name(file["generatingRule"]),))
     if kind == "PACKAGE_GROUP":
-        return Target(_name(message["packageGroup"]["name"]), GROUP, "", {}, ())
+        group = dict(message["packageGroup"])
+        return Target(_name(group.pop("name")), GROUP, "", group, ())
     if kind == "ENVIRONMENT_GROUP":
         return Target(_name(message["environmentGroup"]["name"]), GROUP, "", {}, ())
     raise ValueError(f"unknown kind of target in Bazel's output: {kind!r}")

@@ -72,6 +72,7 @@ def as_json(answer: Answer) -> str:
             {"path": d.path, "affects": d.affects, "reason": d.reason} for d in comparison.unowned
         ],
         "removed": comparison.removed,
+        "access": {"changed": comparison.access.changed, "users": comparison.access.users},
         "why": answer.why,
         "run": answer.run,
     }
@@ -114,14 +115,17 @@ def print_why(console: Console, why: Mapping[str, Any]) -> None:
         console.print(f"    [green]+ {_shown(change['new'])}[/green]", soft_wrap=True)
 
 
-def print_outcome(
-    console: Console, ran: Mapping[str, tuple[int, int]], left: Mapping[str, list[str]]
-) -> None:
-    """What --run ran, and what it leaves to which pool."""
-    for pool, (count, code) in ran.items():
+def print_outcome(console: Console, run: Mapping[str, Any]) -> None:
+    """What --run ran, as it stands in the JSON, and what it leaves to which pool."""
+    if run["analysed"] is not None:
+        count, code = run["analysed"]["targets"], run["analysed"]["bazel_exit"]
+        result = "they may" if code == 0 else f"Bazel ended with exit code {code}"
+        console.print(f"analysed {count} targets that use what has another visibility: {result}")
+    for pool, done in run["ran"].items():
+        code = done["bazel_exit"]
         result = "all passed" if code == 0 else f"Bazel ended with exit code {code}"
-        console.print(f"{pool}: ran {count} tests, {result}")
-    for pool, labels in left.items():
+        console.print(f"{pool}: ran {done['tests']} tests, {result}")
+    for pool, labels in run["left"].items():
         console.print(f"left to pool {pool}, which this machine is not: {len(labels)} tests")
         for label in labels:
             console.print(f"  {escape(label)}", soft_wrap=True)
@@ -137,6 +141,14 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
             console.print(
                 f"[dim]{escape(decision.path)} affects nothing: {escape(decision.reason)}[/dim]"
             )
+    if comparison.access.users:
+        count, shown = len(comparison.access.users), ", ".join(comparison.access.changed[:3])
+        console.print(
+            f"[yellow]Visibility changed:[/yellow] {escape(shown)}"
+            + (" and more" if len(comparison.access.changed) > 3 else "")
+            + f". No result can differ, but {count} targets that use "
+            "it may be refused now; --run has Bazel analyse them."
+        )
     if comparison.removed:
         console.print(f"[dim]Tests that are gone: {escape(', '.join(comparison.removed))}[/dim]")
 

@@ -5,6 +5,7 @@ import io
 from rich.console import Console
 
 from tools.plumb import report
+from tools.plumb.access import Access
 from tools.plumb.affected import Affected, Comparison
 from tools.plumb.git import Tree
 from tools.plumb.pools import Placement
@@ -64,6 +65,13 @@ def test_removed_tests_and_ignored_files_are_said() -> None:
 
     assert "a.md affects nothing: documentation" in shown and "//a:gone" in shown
     assert "Nothing affected: none of 4 tests differs between main and topic." in shown
+
+
+def test_another_visibility_is_said() -> None:
+    shown = text(Comparison([], 4, [], [], access=Access(["//a:lib"], ["//a:c", "//a:d"])))
+
+    assert "Visibility changed: //a:lib" in shown and "2 targets" in shown
+    assert "Nothing affected" in shown
 
 
 def test_why_shows_old_and_new() -> None:

@@ -20,7 +20,7 @@ from tools.plumb.files import SUBMODULE, SYMLINK, Entry, FileTable
 from tools.plumb.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
-GRAPH_FORMAT = 2
+GRAPH_FORMAT = 3
 _KEPT_GRAPHS = 64
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.plumb import bazel
-from tools.plumb.affected import Affected
+from tools.plumb.affected import Affected, Comparison
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.pools import CPU
@@ -20,18 +20,26 @@ from tools.plumb.report import by_pool
 
 _OWN_CODES = {0: ExitCode.OK, 3: ExitCode.TESTS_FAILED, 8: ExitCode.INTERRUPTED}
 
+# Named targets are all taken, also of a pool that this machine is not.
+_EVERY_TARGET = ("--build_tag_filters=", "--skip_incompatible_explicit_targets")
+
 
 @dataclass
 class Outcome:
-    """ran: pool to (number of tests, Bazel's exit code); left: pool to labels not run here."""
+    """ran: pool to (number of tests, Bazel's exit code); left: pool to labels not run here.
+
+    analysed: number of targets that Bazel only analysed, and its exit code; None if none were.
+    """
 
     ran: dict[str, tuple[int, int]] = field(default_factory=dict)
     left: dict[str, list[str]] = field(default_factory=dict)
+    analysed: tuple[int, int] | None = None
 
     @property
     def code(self) -> ExitCode:
         """What `plumb` returns: the first pool's trouble, a failed build before failed tests."""
-        codes = {_OWN_CODES.get(code, ExitCode.BUILD_FAILED) for _, code in self.ran.values()}
+        runs = [*self.ran.values(), *([self.analysed] if self.analysed else [])]
+        codes = {_OWN_CODES.get(code, ExitCode.BUILD_FAILED) for _, code in runs}
         for worst in (ExitCode.INTERRUPTED, ExitCode.BUILD_FAILED, ExitCode.TESTS_FAILED):
             if worst in codes:
                 return worst
@@ -40,7 +48,10 @@ class Outcome:
     def fields(self) -> dict[str, Any]:
         """The outcome as it stands in the JSON."""
         ran = {pool: {"tests": n, "bazel_exit": code} for pool, (n, code) in self.ran.items()}
-        return {"ran": ran, "left": self.left}
+        analysed = None
+        if self.analysed is not None:
+            analysed = {"targets": self.analysed[0], "bazel_exit": self.analysed[1]}
+        return {"ran": ran, "left": self.left, "analysed": analysed}
 
 
 def split(
@@ -61,7 +72,7 @@ def split(
 
 
 def run(
-    tests: list[Affected],
+    comparison: Comparison,
     gpus: dict[str, int],
     place: bazel.Place,
     configs: Collection[str],
@@ -71,15 +82,24 @@ def run(
 
     configs: what the workspace's .bazelrc defines; a pool's own config is used if it is there.
     """
-    here, elsewhere = split(tests, gpus)
+    here, elsewhere = split(comparison.tests, gpus)
     outcome = Outcome(left={pool: [t.label for t in group] for pool, group in elsewhere.items()})
-    if not here:
+    users = comparison.access.users
+    if not here and not users:
         return outcome
     entry = place.bazel()
+    if users:
+        notify(f"analysing {len(users)} targets that use what has another visibility")
+        arguments = ["build", "--nobuild", "--keep_going", *_EVERY_TARGET]
+        code = _bazel(entry, arguments, users, place.workspace)
+        outcome.analysed = (len(users), code)
+        if code == ExitCode.INTERRUPTED:
+            return outcome
     for pool, group in here.items():
         notify(f"running {len(group)} tests of pool {pool}")
         options = pool_options(pool, group, gpus, configs)
-        code = _bazel_test(entry, options, group, place.workspace)
+        labels = [test.label for test in group]
+        code = _bazel(entry, ["test", *options], labels, place.workspace)
         outcome.ran[pool] = (len(group), code)
         if code == ExitCode.INTERRUPTED:
             break
@@ -102,15 +122,13 @@ def pool_options(
     ]
 
 
-def _bazel_test(
-    entry: bazel.Bazel, options: list[str], tests: list[Affected], workspace: Path
-) -> int:
+def _bazel(entry: bazel.Bazel, arguments: list[str], labels: list[str], workspace: Path) -> int:
     # A file, since a command line cannot hold thousands of labels.
     with tempfile.NamedTemporaryFile("w", suffix=".targets", delete=False) as patterns:
-        patterns.write("".join(f"{test.label}\n" for test in tests))
-    arguments = ["test", *options, f"--target_pattern_file={patterns.name}"]
+        patterns.write("".join(f"{label}\n" for label in labels))
     try:
-        return _wait(entry.command(*arguments), workspace)
+        command = entry.command(*arguments, f"--target_pattern_file={patterns.name}")
+        return _wait(command, workspace)
     except OSError as error:
         raise PlumbError(
             f"cannot run {entry.entry}: {error.strerror}.", ExitCode.ENVIRONMENT

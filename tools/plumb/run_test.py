@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tools.plumb import run
-from tools.plumb.affected import Affected
+from tools.plumb.access import Access
+from tools.plumb.affected import Affected, Comparison
 from tools.plumb.bazel import Place
 from tools.plumb.errors import ExitCode
 from tools.plumb.pools import Placement
@@ -21,6 +22,10 @@ TESTS = [
     made("//a:two", "h100", 2, "sm90"),
     made("//a:b", "b200", 1, "sm100"),
 ]
+
+
+def compared(tests: list[Affected], *users: str) -> Comparison:
+    return Comparison(tests, 9, [], [], access=Access(["//x:changed"] if users else [], [*users]))
 
 
 def fake_bazel(folder: Path, code: int) -> Path:
@@ -82,7 +87,7 @@ def test_bazels_exit_code_becomes_ours(
     monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
     workspace = fake_bazel(tmp_path, bazel_code)
 
-    outcome = run.run(TESTS, {}, Place(workspace, workspace), (), lambda text: None)
+    outcome = run.run(compared(TESTS), {}, Place(workspace, workspace), (), lambda text: None)
 
     assert outcome.code is code
     assert outcome.ran == {"cpu": (1, bazel_code)}
@@ -96,13 +101,31 @@ def test_another_revision_runs_in_an_output_base_of_its_own(
     monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
     workspace = fake_bazel(tmp_path, 0)
 
-    run.run(TESTS, {}, Place(workspace, workspace, tmp_path / "base"), (), lambda text: None)
+    run.run(
+        compared(TESTS), {}, Place(workspace, workspace, tmp_path / "base"), (), lambda text: None
+    )
 
     call = (tmp_path / "calls").read_text()
     assert call.startswith(f"--output_base={tmp_path}/base --max_idle_secs=")
 
 
+def test_users_of_what_has_another_visibility_are_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, 1)
+
+    outcome = run.run(
+        compared([], "//x:user"), {}, Place(workspace, workspace), (), lambda text: None
+    )
+
+    assert outcome.code is ExitCode.BUILD_FAILED
+    assert outcome.fields()["analysed"] == {"targets": 1, "bazel_exit": 1}
+    call, label = (tmp_path / "calls").read_text().splitlines()
+    assert call.startswith("build --nobuild ") and label == "//x:user"
+
+
 def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
-    outcome = run.run(TESTS[3:], {}, Place(tmp_path, tmp_path), (), lambda text: None)
+    outcome = run.run(compared(TESTS[3:]), {}, Place(tmp_path, tmp_path), (), lambda text: None)
 
     assert outcome.code is ExitCode.OK and outcome.left == {"b200": ["//a:b"]}
