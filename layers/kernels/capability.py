@@ -3,6 +3,9 @@
 Each operation lists its backends, best first, with what each needs. `select_backend` takes the
 one asked for, or else the first whose needs the device, the installed packages and the shape meet.
 No kernel is ever tried to see whether it fails.
+
+An argument asks one operation, so a backend that it lacks is an error. The environment's
+PLUMBLINE_BACKEND asks them all, and is passed over where an operation has no such backend.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Any
 
 import torch
 
-BACKEND_NAMES = ("torch", "triton", "sgl_kernel", "flashinfer")
+# Those that some operation has: any other name in the environment is a slip of the pen.
+BACKEND_NAMES = ("torch", "triton", "sgl_kernel")
 BACKEND_VARIABLE = "PLUMBLINE_BACKEND"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -121,7 +125,8 @@ def select_backend(
         operation: with its backends, best first.
         device: where the layer's weights lie.
         problem: dtype and sizes.
-        requested: a backend's name; None takes the environment's PLUMBLINE_BACKEND, else chooses.
+        requested: a backend's name; None takes the environment's PLUMBLINE_BACKEND where the
+            operation has that backend, else chooses.
 
     Raises:
         BackendUnavailable: the one asked for does not exist or cannot run; the message says what
@@ -129,7 +134,7 @@ def select_backend(
     """
     device = torch.device(device)
     source = "" if requested else f" (from {BACKEND_VARIABLE})"
-    requested = requested or os.environ.get(BACKEND_VARIABLE) or None
+    requested = requested or _from_environment(operation)
     availability = operation.availability(device, problem)
     usable = [name for name, reason in availability.items() if reason is None]
     for backend in operation.backends:
@@ -144,10 +149,21 @@ def select_backend(
     if requested is None:
         reasons = "; ".join(f"'{name}' {reason}" for name, reason in availability.items())
         raise BackendUnavailable(f"{operation.name}: no backend can run here: {reasons}.")
+    known = ", ".join(f"'{b.name}' ({b.needs.describe_device()})" for b in operation.backends)
     raise BackendUnavailable(
-        f"{operation.name} has no backend '{requested}'{source}; it has "
-        f"{', '.join(availability)}, of which can run here: {', '.join(usable) or 'none'}."
+        f"{operation.name} has no backend '{requested}'; it has {known}, of which can run here: "
+        f"{', '.join(usable) or 'none'}."
     )
+
+
+def _from_environment(operation: Operation) -> str | None:
+    name = os.environ.get(BACKEND_VARIABLE) or None
+    if name is not None and name not in BACKEND_NAMES:
+        raise BackendUnavailable(
+            f"{operation.name}: no operation has a backend '{name}' (from {BACKEND_VARIABLE}), "
+            f"wanted one of {', '.join(BACKEND_NAMES)}."
+        )
+    return name if any(backend.name == name for backend in operation.backends) else None
 
 
 def select_companion(

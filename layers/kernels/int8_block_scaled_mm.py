@@ -5,6 +5,9 @@
 The sum inside a group of 128 along K is exact in integers; groups are scaled and summed in float32,
 in the order of K, and the result is rounded once. The last group and the last block of rows may be
 shorter.
+
+sgl_kernel is no backend here: its matmul by blocks takes float8 only, and its int8 matmul a scale
+for each row and column.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ The rule, in float32: s = amax / 127, codes = round half to even (x / s), clampe
 x ≈ codes · s. A scale below the smallest normal float32 is raised to it: a row of zeros gets codes
 0 and no division by zero. A NaN or Inf anywhere in a row makes the row's scale NaN or Inf, and its
 codes are then 0, so that the row's products, and no others, are NaN.
+
+sgl_kernel is no backend here: it quantises tokens to float8 only, and to int8 only by groups.
 """
 
 from __future__ import annotations
