@@ -15,7 +15,7 @@ contradiction stops the load with a sentence that says what to write instead.
 
 load("@rules_python//python:defs.bzl", "py_library")
 load("//testing:pools.bzl", "POOLS")
-load("//testing/private:checks.bzl", "problems_of", "tag_problems")
+load("//testing/private:checks.bzl", "keyword_problems", "problems_of", "shape_problems", "tag_problems")
 load("//testing/private:pool_test.bzl", "pool_test")
 
 def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, tags, **kwargs):
@@ -29,7 +29,7 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
         seconds = seconds,
         srcs = srcs,
         tags = tags,
-    )
+    ) + keyword_problems(kwargs)
     if problems:
         fail("%s //%s:%s:\n  - %s" % (macro, native.package_name(), name, "\n  - ".join(problems)))
     for pool in pools:
@@ -127,7 +127,23 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         tags: further tags.
         **kwargs: passed on to py_test.
     """
-    problems = tag_problems(tags)
+    problems = shape_problems(
+        deps = (deps, "list"),
+        name = (name, "string"),
+        seconds = (seconds, "int"),
+        srcs = (srcs, "list"),
+        tags = (tags, "list"),
+    )
+    if not problems:
+        problems = tag_problems(tags) + keyword_problems(kwargs) + [
+            "%s is no argument of a unit_test: it runs on the CPU, on each commit, and vouches for no claim" % argument
+            for argument in ["cadence", "covers", "gpus", "level", "pool", "pools"]
+            if argument in kwargs
+        ]
+        if seconds < 1:
+            problems.append("seconds = %d: wanted a whole number of 1 or more" % seconds)
+        if not [src for src in srcs if src.endswith("_test.py")]:
+            problems.append("srcs holds no *_test.py: pytest would collect nothing")
     if problems:
         fail("unit_test //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     pool_test(
@@ -181,7 +197,7 @@ def oracle_library(*, name, srcs, deps = [], **kwargs):
         **kwargs: passed on to py_library.
     """
     for dep in deps:
-        if dep.startswith("//layers") or dep.split(":")[-1] in ["flashinfer_python", "sglang_kernel", "torch", "triton"]:
+        if dep.startswith(("//layers", "@//layers", "@plumbline//layers", "@@//layers")) or dep.split(":")[-1] in ["flashinfer_python", "sglang_kernel", "torch", "triton"]:
             fail("oracle_library %s depends on %s: an oracle shares no code with the layer; write it from the format's definition" % (name, dep))
     py_library(
         name = name,

@@ -48,6 +48,14 @@ def test_a_value_that_a_flag_does_not_take_is_refused(graph: Graph) -> None:
             "tag 'h100' is written by the macro: use pools instead",
         ),
         (
+            'unit_test(name = "a_test", srcs = ["a_test.py"], covers = ["nonsense"])',
+            "covers is no argument of a unit_test",
+        ),
+        (
+            'unit_test(name = "a_test", srcs = "a_test.py", seconds = 0)',
+            'srcs = "a_test.py": wanted a list',
+        ),
+        (
             'oracle_library(name = "a", srcs = ["a.py"], deps = ["//layers/linear:base"])',
             "oracle_library a depends on //layers/linear:base: an oracle shares no code",
         ),

@@ -21,16 +21,27 @@ except ModuleNotFoundError as missing:
     )
 
 _FAILED = 1
+# What pytest only warns of, and what lets a test pass that shows nothing.
+_STRICT = (
+    "-Werror::pytest.PytestCollectionWarning",
+    "-Werror::pytest.PytestReturnNotNoneWarning",
+    "-Werror::pytest.PytestUnhandledThreadExceptionWarning",
+    "-oempty_parameter_set_mark=fail_at_collect",
+    "-oxfail_strict=true",
+)
 
 
 class Tally:
-    """Counts what pytest collected, deselected and ran."""
+    """Counts what pytest collected, deselected and ran, beside what pytest says of itself."""
 
     def __init__(self) -> None:
         self.collected = 0
         self.deselected = 0
+        self.selected = 0
+        self.ended = 0
         self.ran = 0
         self.skipped = 0
+        self.failed = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -41,9 +52,15 @@ class Tally:
         """Counts what the filter took away; a shard's share is not reported here."""
         self.deselected += len(items)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Counts what is left to run."""
+        self.selected = len(session.items)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts the tests whose body ran, expected failures among them, and those skipped."""
+        """Counts the tests whose body ran, expected failures among them, and the others."""
         expected = hasattr(report, "wasxfail")
+        self.ended += report.when == "teardown"
+        self.failed += report.failed
         self.ran += report.when == "call" and (expected or not report.skipped)
         self.skipped += report.skipped and not expected
 
@@ -54,6 +71,14 @@ class Tally:
         if self.collected == self.deselected:
             name = os.environ.get("TESTBRIDGE_TEST_ONLY", "")
             return f"--test_filter={name} matches none of the {self.collected} tests"
+        if self.failed:
+            return f"{self.failed} tests failed, though pytest ended as if none had"
+        if self.ended < self.selected:
+            return f"{self.selected - self.ended} of {self.selected} tests never ran"
+        sharded = "TEST_TOTAL_SHARDS" in os.environ
+        if not sharded and self.selected < self.collected - self.deselected:
+            lost = self.collected - self.deselected - self.selected
+            return f"{lost} of {self.collected} tests were dropped after they were collected"
         # A shard may hold no test at all, but not only skipped ones.
         if self.skipped and not self.ran:
             pool = os.environ.get("PLUMBLINE_POOL", "cpu")
@@ -72,7 +97,7 @@ def run_pytest(args: Sequence[str]) -> int:
     # Room for the first finding in the summary's line of a failed test.
     os.environ.setdefault("COLUMNS", "180")
     flags = ["-p", "pytest_shard.pytest_shard", "--strict-markers", "-ra", "--durations=3"]
-    flags += ["--tb=short"]
+    flags += ["--tb=short", *_STRICT]
     code = int(pytest.main([*flags, *args], plugins=[tally]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         complaint = tally.complaint()
@@ -123,4 +148,7 @@ def no_early_exit() -> Iterator[None]:
 if __name__ == "__main__":
     with devices(), no_early_exit():
         status = bazel_main(sys.argv[1:], pytest_main=run_pytest)
-    sys.exit(status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Nothing that a test registered for the interpreter's end can change the status any more.
+    os._exit(status)

@@ -66,6 +66,72 @@ def test_a_test_that_leaves_early_fails(tmp_path: Path, way_out: str, where: str
     assert done.returncode != 0 or left.exists()
 
 
+@pytest.mark.parametrize(
+    ("test", "complaint"),
+    [
+        (
+            "import pytest\n\ndef test_a():\n    pass\n\n"
+            "def test_b():\n    pytest.exit('enough', returncode=0)\n\ndef test_c():\n    pass\n",
+            "of 3 tests never ran",
+        ),
+        ("def test_a():\n    return 1 == 2\n", "returned"),
+        (
+            "import threading\n\ndef test_a():\n"
+            "    t = threading.Thread(target=lambda: 1 / 0)\n    t.start()\n    t.join()\n",
+            "ZeroDivisionError",
+        ),
+        (
+            "class TestA:\n    def __init__(self):\n        pass\n\n    def test_a(self):\n"
+            "        pass\n\ndef test_b():\n    pass\n",
+            "cannot collect test class",
+        ),
+        (
+            "import pytest\n\n@pytest.mark.parametrize('x', [])\ndef test_a(x):\n    pass\n\n"
+            "def test_b():\n    pass\n",
+            "Empty parameter set",
+        ),
+        (
+            "import pytest\n\n@pytest.mark.xfail\ndef test_a():\n    pass\n",
+            "XPASS(strict)",
+        ),
+        (
+            "import atexit\nimport os\n\natexit.register(os._exit, 0)\n\n"
+            "def test_a():\n    assert 1 == 2\n",
+            "1 failed",
+        ),
+    ],
+    ids=["exit", "return", "thread", "class", "no-parameters", "xpass", "atexit"],
+)
+def test_what_pytest_lets_pass_fails(tmp_path: Path, test: str, complaint: str) -> None:
+    done = run(test, tmp_path)
+
+    assert done.returncode != 0
+    assert complaint in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("conftest", "complaint"),
+    [
+        (
+            "def pytest_collection_modifyitems(items):\n    del items[1:]\n",
+            "1 of 2 tests were dropped",
+        ),
+        (
+            "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n",
+            "1 tests failed, though pytest ended as if none had",
+        ),
+    ],
+    ids=["drops", "forgives"],
+)
+def test_a_conftest_cannot_hide_a_failure(tmp_path: Path, conftest: str, complaint: str) -> None:
+    (tmp_path / "conftest.py").write_text(conftest)
+
+    done = run("def test_a():\n    pass\n\ndef test_b():\n    assert 1 == 2\n", tmp_path)
+
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
 def test_a_test_that_ends_leaves_no_mark(tmp_path: Path) -> None:
     left = tmp_path / "premature"
 

@@ -7,6 +7,31 @@ load("//testing/private:spelling.bzl", "suggestion")
 # Tags that the macro writes from its arguments; by hand they could contradict them.
 _RESERVED = ["cadence:", "covers:", "gpus:", "level:", "resources:", "seconds:", "sm:", "suite:"]
 
+# Environment that the macro sets, from its arguments or for every test alike.
+_OWN_ENV = [
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "PLUMBLINE_ARCH",
+    "PLUMBLINE_GPUS",
+    "PLUMBLINE_POOL",
+    "PYTHONDONTWRITEBYTECODE",
+]
+
+def shape_problems(**arguments):
+    """Which arguments are not of the kind that a macro takes, before anything looks inside them.
+
+    Args:
+        **arguments: name of the argument to (value, kind), kind as type() prints it.
+
+    Returns:
+        A list of sentences; empty if all is well.
+    """
+    return [
+        "%s = %r: wanted a %s" % (name, value, {"dict": "dict from pool to seconds", "int": "whole number", "list": "list", "string": "string"}[kind])
+        for name, (value, kind) in arguments.items()
+        if type(value) != kind
+    ]
+
 def _repeated(names):
     return [name for i, name in enumerate(names) if name in names[:i]]
 
@@ -62,7 +87,32 @@ def tag_problems(tags):
         "tag '%s' is written by the macro: use pools instead" % tag
         for tag in tags
         if tag in POOLS or tag == "gpu"
+    ] + [
+        "tag 'manual' hides a test from every run: give it cadence = \"nightly\" or \"labelled\", or delete it"
+        for tag in tags
+        if tag == "manual"
     ]
+
+def keyword_problems(keywords):
+    """What is wrong with the arguments that a macro passes on to py_test.
+
+    Args:
+        keywords: dict of them.
+
+    Returns:
+        A list of sentences; empty if all is well.
+    """
+    problems = [
+        "%s = %r: the macro writes it, from pools, seconds and srcs" % (name, keywords[name])
+        for name in ["args", "exec_properties", "main", "python_version", "size", "timeout"]
+        if name in keywords
+    ]
+    problems += [
+        "env sets %s, which the macro sets: drop it" % name
+        for name in keywords.get("env", {})
+        if name in _OWN_ENV
+    ]
+    return problems
 
 def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, levels):
     """Every contradiction in the arguments of a test macro.
@@ -81,7 +131,17 @@ def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, leve
     Returns:
         A list of sentences, each with what to write instead; empty if all is well.
     """
-    problems = []
+    problems = shape_problems(
+        cadence = (cadence, "string"),
+        covers = (covers, "list"),
+        name = (name, "string"),
+        pools = (pools, "list"),
+        seconds = (seconds, "dict"),
+        srcs = (srcs, "list"),
+        tags = (tags, "list"),
+    )
+    if problems:
+        return problems
     if not name.endswith("_test"):
         problems.append("name '%s' should end in _test" % name)
     if not [src for src in srcs if src.endswith("_test.py")]:

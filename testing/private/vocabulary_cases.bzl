@@ -1,6 +1,6 @@
 """Declarations, right and wrong, and what the vocabulary makes of them."""
 
-load("//testing/private:checks.bzl", "problems_of")
+load("//testing/private:checks.bzl", "keyword_problems", "problems_of")
 load("//testing/private:pool_test.bzl", "pool_tags")
 load("//testing/private:spelling.bzl", "suggestion")
 
@@ -49,6 +49,9 @@ CASES = {
         "no_test_file": _problems(srcs = ["helpers.py"]),
         "pool_tag": _problems(tags = ["h100"]),
         "pool_twice": _problems(pools = ["cpu", "cpu"], seconds = {"cpu": 12}),
+        "covers_is_a_string": _problems(covers = "quant.int8_channel.linear.numerics"),
+        "manual_tag": _problems(tags = ["manual"]),
+        "seconds_is_a_number": _problems(seconds = 5),
         "level_tag": _problems(tags = ["level:e2e"]),
         "reserved_tag": _problems(tags = ["seconds:3"]),
         "right": _problems(),
@@ -57,6 +60,10 @@ CASES = {
         "unknown_pool": _problems(pools = ["cpu", "h10"], seconds = {"cpu": 12, "h10": 20}),
         "wrong_level": _problems(levels = ["e2e", "perf"]),
     },
+    "keywords": keyword_problems({
+        "env": {"OMP_NUM_THREADS": "8", "OWN": "1"},
+        "size": "small",
+    }),
     "suggestions": {
         "far": suggestion("zzzzzz", ["cpu", "h100"]),
         "near": suggestion("h10O", ["b200", "cpu", "h100"]),

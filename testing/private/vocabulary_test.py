@@ -34,6 +34,13 @@ def test_a_right_declaration_has_no_problem() -> None:
         ("no_test_file", "srcs holds no *_test.py: pytest would collect nothing"),
         ("pool_tag", "tag 'h100' is written by the macro: use pools instead"),
         ("pool_twice", "pool 'cpu' is listed twice: keep one"),
+        ("covers_is_a_string", 'covers = "quant.int8_channel.linear.numerics": wanted a list'),
+        (
+            "manual_tag",
+            "tag 'manual' hides a test from every run: "
+            'give it cadence = "nightly" or "labelled", or delete it',
+        ),
+        ("seconds_is_a_number", "seconds = 5: wanted a dict from pool to seconds"),
         ("level_tag", "tag 'level:e2e' is written by the macro: use the argument level instead"),
         (
             "reserved_tag",
@@ -58,6 +65,13 @@ def test_a_right_declaration_has_no_problem() -> None:
 )
 def test_each_contradiction_says_what_to_write(case: str, expected: str) -> None:
     assert CASES["problems"][case] == [expected]
+
+
+def test_what_the_macro_writes_is_not_taken_from_the_caller() -> None:
+    assert CASES["keywords"] == [
+        'size = "small": the macro writes it, from pools, seconds and srcs',
+        "env sets OMP_NUM_THREADS, which the macro sets: drop it",
+    ]
 
 
 def test_a_name_far_from_all_lists_them() -> None:

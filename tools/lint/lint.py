@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ _HOOK = """\
 #!/bin/sh
 exec tools/bazel run --noshow_progress --ui_event_filters=-info //tools/lint
 """
+# Not those of code blocks' languages, of other sites, or within the page.
+_LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 _STARLARK = ("BUILD.bazel", "WORKSPACE", ".bzl")
 
 
@@ -74,6 +77,19 @@ def buildifier(root: Path, fix: bool) -> bool:
     return _run(root, [str(program), *modes, *sources(root, *_STARLARK)])
 
 
+def links(root: Path, fix: bool) -> bool:
+    """Each relative link of a Markdown file leads to a file; nothing to fix by itself."""
+    del fix
+    fine = True
+    for name in sources(root, ".md"):
+        for target in _LINK.findall((root / name).read_text()):
+            path = target.partition("#")[0]
+            if path and not (root / name).parent.joinpath(path).exists():
+                print(f"{name}: the link to {target} leads nowhere")
+                fine = False
+    return fine
+
+
 def install_hook(root: Path) -> int:
     """Makes git run the checks before each commit; leaves a hook of the user's own alone."""
     command = ["git", "rev-parse", "--path-format=absolute", "--git-path", "hooks/pre-commit"]
@@ -93,6 +109,7 @@ def install_hook(root: Path) -> int:
 
 CHECKS: dict[str, Callable[[Path, bool], bool]] = {
     "buildifier": buildifier,
+    "links": links,
     "mypy": mypy,
     "ruff": ruff,
 }

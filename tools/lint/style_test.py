@@ -29,3 +29,15 @@ def test_the_hook_is_installed_once_and_a_users_own_is_left_alone(
     assert lint.install_hook(tmp_path) == 1
     assert hook.read_text() == "#!/bin/sh\necho mine\n"
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_link_that_leads_nowhere_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "there.md").write_text("[a](there.md#part) [b](https://example.org/x) [c](#part)\n")
+    assert lint.links(tmp_path, False)
+
+    (tmp_path / "lost.md").write_text("![d](gone.svg)\n")
+    assert not lint.links(tmp_path, False)
+    assert capsys.readouterr().out == "lost.md: the link to gone.svg leads nowhere\n"

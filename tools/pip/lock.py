@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import os
 import re
@@ -104,6 +105,19 @@ def render(
     return _HEADER + "\n".join(lines) + "\n", sorted(names)
 
 
+def check(upgrade: Iterable[str], folders: Iterable[Path], previous: str) -> None:
+    """Raises LockError for a package to upgrade that is not locked, or a folder that is none."""
+    known = {name for name, _ in parse(previous)}
+    for name in upgrade:
+        if name != "*" and normalise(name) not in known:
+            near = difflib.get_close_matches(normalise(name), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "add it to requirements.in."
+            raise LockError(f"'{name}' is not in the lock; {hint}")
+    for folder in folders:
+        if not folder.is_dir():
+            raise LockError(f"no folder {folder}: --find-links takes folders of wheels")
+
+
 def direct(requirements: str) -> list[str]:
     """The names that a requirements file asks for itself, as label names, sorted."""
     found = re.findall(r"^([A-Za-z0-9][A-Za-z0-9._-]*)", requirements, re.MULTILINE)
@@ -172,11 +186,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         prog="tools/bazel run //tools/pip:lock --", description=__doc__
     )
     parser.add_argument(
-        "--upgrade", nargs="*", default=[], metavar="NAME",
+        "--upgrade", nargs="+", default=[], metavar="NAME",
         help="packages to move to their newest version; '*' for all (default: keep what is locked)",
     )  # fmt: skip
     parser.add_argument(
-        "--find-links", nargs="*", default=[], type=Path, metavar="DIR",
+        "--find-links", nargs="+", default=[], type=Path, metavar="DIR",
         help="folders of wheels whose hashes are allowed too, such as a CPU build of torch",
     )  # fmt: skip
     return parser.parse_args(argv)
@@ -189,6 +203,7 @@ def main(argv: list[str]) -> int:
     lock = root / "requirements_lock.txt"
     previous = lock.read_text() if lock.exists() else ""
     try:
+        check(arguments.upgrade, arguments.find_links, previous)
         resolved = _uv(root, arguments.upgrade)
         text, names = render(resolved, wheels_on_disk(arguments.find_links), previous)
     except LockError as error:

@@ -86,6 +86,28 @@ def test_a_wheel_on_disk_is_read_by_name_version_and_content(tmp_path: Path) -> 
     assert found == [("ml-dtypes", "0.6.0", "sha256:" + hashlib.sha256(b"wheel").hexdigest())]
 
 
+@pytest.mark.parametrize(
+    ("upgrade", "folders", "complaint"),
+    [
+        (["torhc"], [], "'torhc' is not in the lock; did you mean torch?"),
+        (["zzz"], [], "'zzz' is not in the lock; add it to requirements.in."),
+        (["*"], [Path("/nonexistent")], "no folder /nonexistent"),
+        (["*"], [Path(__file__)], "--find-links takes folders of wheels"),
+    ],
+)
+def test_a_wrong_argument_is_refused(
+    upgrade: list[str], folders: list[Path], complaint: str
+) -> None:
+    with pytest.raises(lock.LockError) as refused:
+        lock.check(upgrade, folders, RESOLVED)
+
+    assert complaint in str(refused.value)
+
+
+def test_what_is_locked_can_be_upgraded() -> None:
+    lock.check(["Torch", "ml_dtypes", "*"], [], RESOLVED)
+
+
 def test_what_requirements_in_asks_for_gets_a_label() -> None:
     asked = "# a comment\nml-dtypes\ntorch==2.13.0\n\ncuda-python>=13\n"
 

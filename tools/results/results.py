@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import xml.etree.ElementTree as ET
@@ -18,6 +19,13 @@ from pathlib import Path
 from typing import Any
 
 _COLUMNS = ("target", "format", "matmul", "device", "cases", "wrong", "gain error", "worst z", "s")
+
+
+_FIELDS = {"target", "format", "backends", "device", "seconds", "ok", "statistics"}
+
+
+class ResultsError(Exception):
+    """There is nothing to make a table of; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,28 @@ class Row:
 def entries(folder: Path) -> Iterator[dict[str, Any]]:
     """Each line that a test below `folder` recorded in its undeclared outputs, zipped or not."""
     for path in sorted(folder.rglob("stats.jsonl")):
-        yield from map(json.loads, path.read_text().splitlines())
+        yield from _parse(path, path.read_text())
     for path in sorted(folder.rglob("outputs.zip")):
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if name.endswith("stats.jsonl"):
-                    yield from map(json.loads, archive.read(name).decode().splitlines())
+        try:
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    if name.endswith("stats.jsonl"):
+                        yield from _parse(path, archive.read(name).decode())
+        except zipfile.BadZipFile as error:
+            raise ResultsError(f"{path}: {error}: run the test again") from error
+
+
+def _parse(path: Path, text: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"{path}, line {number}"
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ResultsError(f"{place}: no JSON ({error}): run the test again") from error
+        if not isinstance(entry, dict) or not entry.keys() >= _FIELDS:
+            wanted = ", ".join(sorted(_FIELDS))
+            raise ResultsError(f"{place}: wanted an object with {wanted}: run the test again")
+        yield entry
 
 
 def target_seconds(folder: Path) -> dict[str, float]:
@@ -57,6 +81,7 @@ def target_seconds(folder: Path) -> dict[str, float]:
             float(suite.get("time", 0)) for suite in ET.parse(path).getroot().iter("testsuite")
         )
         for path in sorted(folder.rglob("test.xml"))
+        if path.stat().st_size
     }
 
 
@@ -72,11 +97,19 @@ def table(found: Iterable[dict[str, Any]]) -> list[Row]:
 
 def _row(key: tuple[str, str, str, str], cases: list[dict[str, Any]]) -> Row:
     scores = [v for c in cases for k, v in c["statistics"].items() if k.startswith("z_")]
-    gains = [abs(c["statistics"]["gain"] - 1) for c in cases if "gain" in c["statistics"]]
-    wrong = sum(not case["ok"] for case in cases)
+    gains = [c["statistics"]["gain"] - 1 for c in cases if "gain" in c["statistics"]]
+    wrong = sum(not case["ok"] or _has_nan(case["statistics"].values()) for case in cases)
     seconds = sum(case["seconds"] for case in cases)
-    gain, z = max(gains, default=0.0), max(map(abs, scores), default=0.0)
-    return Row(*key, len(cases), wrong, gain, z, seconds)
+    return Row(*key, len(cases), wrong, _worst(gains), _worst(scores), seconds)
+
+
+def _has_nan(values: Iterable[float]) -> bool:
+    return any(math.isnan(value) for value in values)
+
+
+def _worst(values: Sequence[float]) -> float:
+    # max() forgets a NaN that is not the first.
+    return math.inf if _has_nan(values) else max(map(abs, values), default=0.0)
 
 
 def markdown(rows: Iterable[Row]) -> str:
@@ -97,11 +130,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("folder", type=Path, help="bazel-testlogs, or a folder in it")
     folder = parser.parse_args(argv).folder
     folder = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / folder
-    rows = table(entries(folder))
-    if not rows:
-        print(
-            f"results: no test below {folder} recorded figures: run a layer test", file=sys.stderr
-        )
+    try:
+        rows = table(entries(folder))
+        if not rows:
+            raise ResultsError(f"no test below {folder} recorded figures: run a layer test")
+    except ResultsError as error:
+        print(f"results: {error}", file=sys.stderr)
         return 2
     print(markdown(rows))
     for target, seconds in target_seconds(folder).items():

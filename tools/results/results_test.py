@@ -53,6 +53,25 @@ def test_the_table_is_markdown(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("gains", [[1.001, float("nan")], [float("nan"), 1.001]])
+def test_a_gain_that_is_no_number_is_the_worst(tmp_path: Path, gains: list[float]) -> None:
+    write(tmp_path / "out", *({**ENTRY, "statistics": {"gain": gain}} for gain in gains))
+
+    (row,) = results.table(results.entries(tmp_path))
+
+    assert (row.gain, row.wrong) == (float("inf"), 1)
+
+
+@pytest.mark.parametrize("line", ["{}", "[]", "{", '{"target": 1}'])
+def test_a_damaged_record_is_named(
+    tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stats.jsonl").write_text(line + "\n")
+
+    assert results.main([str(tmp_path)]) == 2
+    assert "stats.jsonl, line 1: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("entries", "status"), [((ENTRY,), 0), ((ENTRY, WORSE), 1), ((), 2)])
 def test_the_exit_status_says_whether_all_was_right(
     tmp_path: Path, entries: tuple[object, ...], status: int
