@@ -82,19 +82,26 @@ def as_json(answer: Answer) -> str:
 def print_text(console: Console, answer: Answer) -> None:
     """The answer as tables."""
     comparison = answer.comparison
+    always = [test for test in comparison.tests if test.cause == affected.ALWAYS]
+    tests = [test for test in comparison.tests if test.cause != affected.ALWAYS]
     _print_remarks(console, comparison)
-    if not comparison.tests:
+    for pool, members in by_pool(tests).items():
+        console.print(_table(pool, members))
+    ending = ""
+    if always:
+        count, seconds = len(always), totals(always)["seconds"]
+        console.print(f"Always run, since they are tagged external: {count} tests, {seconds} s")
+        ending = f", and {count} that always run"
+    if not tests:
         console.print(
             f"Nothing affected: none of {comparison.total} tests differs between "
-            f"{escape(answer.base.name)} and {escape(answer.head.name)}."
+            f"{escape(answer.base.name)} and {escape(answer.head.name)}{ending}."
         )
         return
-    for pool, tests in by_pool(comparison.tests).items():
-        console.print(_table(pool, tests))
-    sums = totals(comparison.tests)
+    sums = totals(tests)
     unknown = sums["without_seconds"]
     console.print(
-        f"{sums['tests']} of {comparison.total} tests affected, {sums['seconds']} s, "
+        f"{sums['tests']} of {comparison.total} tests affected{ending}, {sums['seconds']} s, "
         f"{sums['gpu_seconds']} GPU-s" + (f" ({unknown} tests state no seconds)" if unknown else "")
     )
 

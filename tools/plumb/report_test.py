@@ -51,6 +51,17 @@ def test_file_names_with_brackets_are_shown_as_they_are() -> None:
     assert "1 tests state no seconds" in shown
 
 
+def test_tests_that_always_run_are_counted_apart() -> None:
+    always = [made(f"//z:{name}", "cpu", 0, 7, "always") for name in "xyz"]
+    with_others = text(Comparison([*TESTS, *always], 9, [], []))
+    alone = text(Comparison(always, 9, [], []))
+
+    assert "Always run, since they are tagged external: 3 tests, 21 s" in with_others
+    assert "//z:x" not in with_others and "cpu: 2 tests, 5 s" in with_others
+    assert "3 of 9 tests affected, and 3 that always run, 35 s, 60 GPU-s" in with_others
+    assert "differs between main and topic, and 3 that always run." in alone
+
+
 def test_one_reason_for_everything_stands_above_the_tables() -> None:
     tests = [made("//a:c", "cpu", 0, 5, "everything")]
     shown = text(Comparison(tests, 1, ["WORKSPACE changed: it steers Bazel itself"], []))
