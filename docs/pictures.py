@@ -38,10 +38,13 @@ def main(base: str, head: str) -> int:
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
     )
-    if done.returncode == 0:
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+    else:
         draw(f"plumb {' '.join(arguments)}", done.stdout, root / "docs/affected.svg")
     return done.returncode
 
