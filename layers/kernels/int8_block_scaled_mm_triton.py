@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.triton_matmul import launch, tile_of
+from layers.kernels.triton_matmul import launch, store_tile, tile_of
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -50,10 +50,7 @@ def _multiply(
         a_scale = tl.load(a_scale_ptrs + group, mask=row_inside, other=0.0)
         b_scale = tl.load(b_scale_ptr + group)
         out += tl.dot(a, b, out_dtype=tl.int32).to(tl.float32) * a_scale * b_scale
-    if HAS_BIAS:
-        out += tl.load(bias_ptr + columns[None, :], mask=column_inside, other=0.0).to(tl.float32)
-    out_ptrs = out_ptr + rows[:, None] * n + columns[None, :]
-    tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=row_inside & column_inside)
+    store_tile(out, bias_ptr, out_ptr, rows, columns, m, n, HAS_BIAS)
 
 
 def multiply_triton(
@@ -64,5 +61,8 @@ def multiply_triton(
     out_dtype: torch.dtype,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Takes and returns what `int8_block_scaled_mm.multiply_torch` does, on a GPU; M > 0."""
+    """Takes and returns what `int8_block_scaled_mm.multiply_torch` does, on a GPU.
+
+    Strides are taken for granted, as `layers.kernels.triton_matmul.launch` says.
+    """
     return launch(_multiply, a, b, a_scale, b_scale, out_dtype, bias)

@@ -45,10 +45,6 @@ def multiply_torch(
     return out.to(out_dtype)
 
 
-def _load_torch() -> Callable[..., Any]:
-    return multiply_torch
-
-
 def _load_triton() -> Callable[..., Any]:
     from layers.kernels.int8_scaled_mm_triton import multiply_triton
 
@@ -56,13 +52,19 @@ def _load_triton() -> Callable[..., Any]:
 
 
 def _load_sgl_kernel() -> Callable[..., Any]:
-    from sgl_kernel import int8_scaled_mm
+    import sgl_kernel
 
-    function: Callable[..., Any] = int8_scaled_mm
-    return function
+    def multiply_sgl_kernel(a: torch.Tensor, *others: Any, **options: Any) -> torch.Tensor:
+        # It launches on the current device, whatever the tensors' is.
+        with torch.cuda.device_of(a):
+            out: torch.Tensor = sgl_kernel.int8_scaled_mm(a, *others, **options)
+        return out
+
+    return multiply_sgl_kernel
 
 
-# Up to this K a sum of int8 products fits the int32 in which the kernels accumulate.
+# Up to this K a sum of int8 products fits the int32 in which the kernels accumulate: activations
+# are at most 127, but a checkpoint's weight may hold -128, and 2^17 * 127 * 128 < 2^31.
 INT32_SAFE_K = 2**17
 
 INT8_SCALED_MM = Operation(
@@ -87,6 +89,6 @@ INT8_SCALED_MM = Operation(
             Needs(package="triton", min_arch=(8, 0), k_max=INT32_SAFE_K),
             _load_triton,
         ),
-        Backend("torch", Needs(), _load_torch),
+        Backend("torch", Needs(), lambda: multiply_torch),
     ),
 )

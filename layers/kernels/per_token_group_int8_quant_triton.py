@@ -41,5 +41,9 @@ def quantise_triton(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     codes = torch.empty((rows, columns), dtype=torch.int8, device=x.device)
     scales = torch.empty((rows, groups), dtype=torch.float32, device=x.device)
     grid = (rows, triton.cdiv(groups, GROUPS_PER_PROGRAM))
-    _quantise[grid](x, codes, scales, columns, x.stride(0), GROUP=GROUP, GROUPS=GROUPS_PER_PROGRAM)
+    # Triton launches on the current device, whatever the tensors' is.
+    with torch.cuda.device_of(x):
+        _quantise[grid](
+            *(x, codes, scales, columns, x.stride(0)), GROUP=GROUP, GROUPS=GROUPS_PER_PROGRAM
+        )
     return codes, scales

@@ -33,10 +33,6 @@ def quantise_torch(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return codes.to(torch.int8), scales
 
 
-def _load_torch() -> Callable[..., Any]:
-    return quantise_torch
-
-
 def _load_triton() -> Callable[..., Any]:
     from layers.kernels.per_token_int8_quant_triton import quantise_triton
 
@@ -47,6 +43,6 @@ PER_TOKEN_INT8_QUANT = Operation(
     "per_token_int8_quant",
     (
         Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
-        Backend("torch", Needs(), _load_torch),
+        Backend("torch", Needs(), lambda: quantise_torch),
     ),
 )

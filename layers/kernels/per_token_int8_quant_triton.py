@@ -40,5 +40,7 @@ def quantise_triton(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     codes = torch.empty((rows, columns), dtype=torch.int8, device=x.device)
     scales = torch.empty((rows, 1), dtype=torch.float32, device=x.device)
     block = min(triton.next_power_of_2(columns), 4096)
-    _quantise[(rows,)](x, codes, scales, columns, x.stride(0), BLOCK=block, num_warps=8)
+    # Triton launches on the current device, whatever the tensors' is.
+    with torch.cuda.device_of(x):
+        _quantise[(rows,)](x, codes, scales, columns, x.stride(0), BLOCK=block, num_warps=8)
     return codes, scales

@@ -70,7 +70,15 @@ class Int8LinearMethod(LinearMethodBase):
 
         Raises:
             BackendUnavailable: the backend asked for cannot run this shape on this device.
+            ValueError: a parameter that is not contiguous, which the kernels take for granted.
         """
+        for name, parameter in layer.named_parameters(recurse=False):
+            if not parameter.is_contiguous():
+                raise ValueError(
+                    f"parameter '{getattr(parameter, 'full_name', name)}' has shape "
+                    f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
+                    f"memory. Leave the parameter's memory as the layer made it, and load it again."
+                )
         weight = layer.get_parameter("weight").data
         rows, columns = weight.shape
         problem = Problem(dtype=self._dtype, k=columns, n=rows)
