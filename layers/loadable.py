@@ -40,4 +40,4 @@ class LoadableLayer(torch.nn.Module, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def begin_weight_reload(self) -> None:
-        """Returns a ready layer to the loading state, with empty parameters."""
+        """Returns a ready layer to the loading state, with empty parameters in new memory."""

@@ -40,7 +40,8 @@ def load_weights(
     """Loads checkpoint tensors into a model; may be called once a checkpoint file.
 
     Args:
-        module: the model, or a single layer (whose tensors are then named "weight", …).
+        module: the model; or a single layer, whose tensors are then named "weight", …, and which
+            takes fused tensors only, since its shards have names only within a model.
         tensors: names as the checkpoint has them, and full tensors.
         packed_modules_mapping: for each layer that fuses checkpoint modules, its name and theirs
             in the order of its shards, such as {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}.
@@ -80,7 +81,11 @@ def process_weights_after_loading(module: torch.nn.Module) -> None:
 
 
 def begin_weight_reload(module: torch.nn.Module) -> None:
-    """Returns a ready model to the loading state; load and process it as a fresh one."""
+    """Returns a ready model to the loading state; load and process it as a fresh one.
+
+    The parameters get new memory. A CUDA graph captured before reads and writes memory that is
+    free by then: capture it again after `process_weights_after_loading`.
+    """
     for child in module.modules():
         if isinstance(child, LoadableLayer):
             child.begin_weight_reload()

@@ -137,7 +137,10 @@ class LinearBase(LoadableLayer):
         self._ready = True
 
     def begin_weight_reload(self) -> None:
-        """Drops weights and method and makes new ones, as the constructor does."""
+        """Drops weights and method and makes new ones in new memory, as the constructor does.
+
+        CUDA graphs captured before must be captured again.
+        """
         self._ready = False
         for name, _ in list(self.named_parameters(recurse=False)):
             self.register_parameter(name, None)
