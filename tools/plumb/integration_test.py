@@ -193,6 +193,19 @@ def test_a_base_that_does_not_load_selects_everything(tiny: Tiny) -> None:
     assert "//app:core_test" in selected and "//app:lone_test" in selected
 
 
+@pytest.mark.parametrize(("visible", "code"), [("//app:__pkg__", 0), ("//visibility:private", 1)])
+def test_under_run_bazel_says_whether_another_visibility_breaks_a_user(
+    tiny: Tiny, visible: str, code: int
+) -> None:
+    tiny.replace("lib/BUILD", 'name = "core",', f'name = "core", visibility = ["{visible}"],')
+
+    result = tiny.plumb("--base", "HEAD", "--run", "--format", "json")
+
+    assert result.returncode == code, result.stderr
+    assert json.loads(result.stdout)["tests"] == []
+    assert json.loads(result.stdout)["run"]["analysed"]["bazel_exit"] == code
+
+
 def test_leaves_the_users_checkout_as_it_was(tiny: Tiny) -> None:
     tiny.commit()
     tiny.write("lib/other.txt", "dirty\n")
