@@ -47,7 +47,7 @@ plumb affected --base main --why //testing/quant:int8_linear_test_cpu
 [bold]Exit codes[/bold]
 
 0 answered; with --run: nothing affected, or all that ran passed.
-1 with --run: a build failed. 2 wrong usage: unknown option, revision or target.
+1 with --run: a build or an analysis failed. 2 wrong usage: unknown option, revision or target.
 3 with --run: tests failed. 7 Bazel cannot load the head.
 8 interrupted. 36 the machine lacks something: git, Bazel, a writable cache.
 """
