@@ -146,6 +146,16 @@ class LinearBase(LoadableLayer):
             self.register_parameter(name, None)
         self._create_parameters()
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (…, K) -> (…, N of this rank), both of params_dtype.
+
+        Raises:
+            RuntimeError: weights not loaded and processed.
+            ValueError: x of another width, dtype or device.
+        """
+        self._check_input(x, self.layout.inputs.total)
+        return self._multiply(x, self.bias)
+
     def extra_repr(self) -> str:
         """Name, size on this rank and method, for `print(model)`."""
         method = type(self.quant_method).__name__

@@ -47,12 +47,6 @@ class ColumnParallelLinear(LinearBase):
         self.gather_output = gather_output
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x (…, K) -> (…, N / tensor parallel size), or (…, N) with gather_output.
-
-        Raises:
-            RuntimeError: weights not loaded and processed.
-            ValueError: x of another width, dtype or device.
-        """
-        self._check_input(x, self.input_size)
-        y = self._multiply(x, self.bias)
+        """x (…, K) -> (…, N / tensor parallel size), or (…, N) with gather_output."""
+        y = super().forward(x)
         return tensor_parallel_all_gather(y) if self.gather_output else y

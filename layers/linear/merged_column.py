@@ -57,14 +57,8 @@ class MergedColumnParallelLinear(LinearBase):
         self.tp_size = tp.size
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x (…, K) -> (…, sum of sizes / tensor parallel size), or whole with gather_output.
-
-        Raises:
-            RuntimeError: weights not loaded and processed.
-            ValueError: x of another width, dtype or device.
-        """
-        self._check_input(x, self.input_size)
-        y = self._multiply(x, self.bias)
+        """x (…, K) -> (…, sum of sizes / tensor parallel size), or whole with gather_output."""
+        y = super().forward(x)
         return self._gather(y) if self.gather_output and self.tp_size > 1 else y
 
     def _gather(self, y: torch.Tensor) -> torch.Tensor:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from layers.linear.base import LinearBase
 from layers.linear.tensor_parallel import TensorParallel
 from layers.sharding import LinearLayout, Span
 
 
 class QKVParallelLinear(LinearBase):
-    """Heads divided over the ranks; each rank returns its [q, k, v].
+    """Heads divided over the ranks; each returns its [q, k, v]: (num_heads + 2 num_kv_heads) heads.
 
     Shard ids are "q", "k" and "v". Where there are more ranks than key-value heads, each such head
     is held by several neighbouring ranks.
@@ -56,16 +54,6 @@ class QKVParallelLinear(LinearBase):
         self.head_size = head_size
         self.num_heads = q_heads.size
         self.num_kv_heads = kv_heads.size
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x (…, K) -> (…, (num_heads + 2 num_kv_heads) head_size) of this rank.
-
-        Raises:
-            RuntimeError: weights not loaded and processed.
-            ValueError: x of another width, dtype or device.
-        """
-        self._check_input(x, self.hidden_size)
-        return self._multiply(x, self.bias)
 
 
 def _check_heads(prefix: str, head_size: int, q_heads: int, kv_heads: int) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from layers.linear.base import LinearBase
 from layers.sharding import LinearLayout, Span
 
@@ -26,13 +24,3 @@ class ReplicatedLinear(LinearBase):
         super().__init__(layout, prefix=prefix, **options)
         self.input_size = input_size
         self.output_size = output_size
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x (…, K) -> (…, N), both of params_dtype.
-
-        Raises:
-            RuntimeError: weights not loaded and processed.
-            ValueError: x of another width, dtype or device.
-        """
-        self._check_input(x, self.input_size)
-        return self._multiply(x, self.bias)
