@@ -53,7 +53,8 @@ class QuantizationConfig(ABC):
     Attributes:
         ignored_layers: entries naming layers left unquantised; see `layers.quantization.prefix`.
         packed_modules_mapping: which checkpoint modules each fused layer holds; a model sets it.
-        backend: the matmul's backend, by name; None chooses by capability.
+        backend: the matmul's backend, by name; None chooses by capability. It comes from whoever
+            runs the model: a checkpoint does not choose kernels.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class QuantizationConfig(ABC):
 
     @classmethod
     @abstractmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Reads the `quantization_config` of a checkpoint's config.json.
+    def from_config(cls, config: Mapping[str, Any], *, backend: str | None = None) -> Self:
+        """Reads the `quantization_config` of a checkpoint's config.json; `backend` as above.
 
         Raises:
             ValueError: a value that the method does not support.
@@ -92,5 +93,4 @@ def common_options(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "ignored_layers": ignored,
         "packed_modules_mapping": config.get("packed_modules_mapping"),
-        "backend": config.get("backend"),
     }

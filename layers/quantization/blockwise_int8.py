@@ -46,7 +46,7 @@ class BlockwiseInt8Config(QuantizationConfig):
         super().__init__(**options)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any], *, backend: str | None = None) -> Self:
         """Requires `weight_block_size`; reads the keys of `common_options`.
 
         Raises:
@@ -57,7 +57,8 @@ class BlockwiseInt8Config(QuantizationConfig):
                 f"blockwise_int8: the quantisation config has no weight_block_size, wanted "
                 f"[{BLOCK}, {BLOCK}]; it has {', '.join(config) or 'no keys'}."
             )
-        return cls(weight_block_size=config["weight_block_size"], **common_options(config))
+        block_size = config["weight_block_size"]
+        return cls(weight_block_size=block_size, backend=backend, **common_options(config))
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> LinearMethodBase | None:
         """A new method object for the layer; None if the checkpoint leaves it unquantised."""

@@ -26,9 +26,9 @@ class W8A8Int8Config(QuantizationConfig):
     """Picks `W8A8Int8LinearMethod` for every linear layer that is not ignored."""
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any], *, backend: str | None = None) -> Self:
         """Reads the keys of `layers.quantization.base.common_options`; none is required."""
-        return cls(**common_options(config))
+        return cls(backend=backend, **common_options(config))
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> LinearMethodBase | None:
         """A new method object for the layer; None if the checkpoint leaves it unquantised."""
