@@ -89,14 +89,7 @@ def init_distributed_environment(
         RuntimeError: initialised before with other values.
         ValueError: rank outside the world, or several processes and no meeting point.
     """
-    world_size = from_launcher(world_size, "WORLD_SIZE", 1)
-    rank = from_launcher(rank, "RANK", 0)
-    local_rank = from_launcher(local_rank, "LOCAL_RANK", rank % (torch.cuda.device_count() or 1))
-    if world_size < 1 or not 0 <= rank < world_size:
-        raise ValueError(
-            f"rank {rank} does not exist in a world of {world_size}: ranks run from 0 to "
-            f"world_size - 1. Check RANK and WORLD_SIZE, or the arguments."
-        )
+    world_size, rank, local_rank = _place(world_size, rank, local_rank)
     if not _in_known_world():
         _forget()
     if dist.is_initialized():
@@ -112,6 +105,20 @@ def init_distributed_environment(
         _state.owned = True
     if _state.environment is None:
         _state.environment, _state.world, _state.timeout = seen, dist.group.WORLD, timeout
+
+
+def _place(
+    world_size: int | None, rank: int | None, local_rank: int | None
+) -> tuple[int, int, int]:
+    world_size = from_launcher(world_size, "WORLD_SIZE", 1)
+    rank = from_launcher(rank, "RANK", 0)
+    if world_size < 1 or not 0 <= rank < world_size:
+        raise ValueError(
+            f"rank {rank} does not exist in a world of {world_size}: ranks run from 0 to "
+            f"world_size - 1. Check RANK and WORLD_SIZE, or the arguments."
+        )
+    gpus = torch.cuda.device_count() or 1
+    return world_size, rank, from_launcher(local_rank, "LOCAL_RANK", rank % gpus)
 
 
 def _check_same(seen: Environment, wanted: Environment) -> None:

@@ -129,8 +129,7 @@ def select_backend(
             operation has that backend, else chooses.
 
     Raises:
-        BackendUnavailable: the one asked for does not exist or cannot run; the message says what
-            it needs and which backends can run.
+        BackendUnavailable: the one asked for does not exist or cannot run here.
     """
     device = torch.device(device)
     source = "" if requested else f" (from {BACKEND_VARIABLE})"
@@ -151,8 +150,8 @@ def select_backend(
         raise BackendUnavailable(f"{operation.name}: no backend can run here: {reasons}.")
     known = ", ".join(f"'{b.name}' ({b.needs.describe_device()})" for b in operation.backends)
     raise BackendUnavailable(
-        f"{operation.name} has no backend '{requested}'; it has {known}, of which can run here: "
-        f"{', '.join(usable) or 'none'}."
+        f"{operation.name} has no backend '{requested}'; it has {known}. Backends that can run "
+        f"here: {', '.join(usable) or 'none'}."
     )
 
 
