@@ -1,7 +1,10 @@
 """tools/bazel itself, with programs of our making on PATH and in the cache."""
 
 import os
+import pwd
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,8 @@ class Machine:
         self.wrapper = root / "workspace/tools/bazel"
         for folder in (self.path, self.home, self.wrapper.parent):
             folder.mkdir(parents=True)
-        self.wrapper.write_bytes(WRAPPER.read_bytes())
+        # What waits ten seconds for a program that hangs, waits one here.
+        self.wrapper.write_text(WRAPPER.read_text().replace("seconds=10\n", "seconds=1\n"))
         self.wrapper.chmod(0o755)
         # What it would run to make a private Bazel, instead of a download.
         self.program(self.path / "python3", f'echo "python3 $*" >>{root}/log; exit 14')
@@ -36,17 +40,24 @@ class Machine:
             path, f'[ "$1" = --version ] && echo "bazel {version}" || echo "{path.name}: $*"'
         )
 
-    def private(self, made_for: Path | None = None) -> None:
-        self.program(self.cache / "7.7.1/usr/bin/bazel", 'echo "private: $*"')
+    def private(self, made_for: Path | None = None, script: str = 'echo "private: $*"') -> None:
+        self.program(self.cache / "7.7.1/usr/bin/bazel", script)
         (self.cache / "current").symlink_to("7.7.1")
         rc = self.cache / "7.7.1" / RC_NAME
         rc.write_text(f"startup --install_base={made_for or self.cache}/7.7.1/usr/share/bazel\n")
 
+    def environment(self, **variables: str) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": f"{self.path}:/usr/bin:/bin", **variables}
+
     def run(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        environment = {"HOME": str(self.home), "PATH": f"{self.path}:/usr/bin:/bin", **variables}
-        command = [str(self.wrapper), *arguments]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=20, check=False
+            [str(self.wrapper), *arguments],
+            env=self.environment(**variables),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
         )
 
 
@@ -155,9 +166,20 @@ def test_the_cache_follows_xdg(machine: Machine) -> None:
     assert result.stdout.startswith(f"private: --bazelrc={moved}/bazel/current/")
 
 
-def test_a_relative_xdg_folder_is_ignored(machine: Machine) -> None:
-    machine.private()
-    assert machine.run("info", XDG_CACHE_HOME="relative").stdout.startswith("private: ")
+@pytest.mark.parametrize("folder", ["relative", ""])
+def test_a_relative_xdg_folder_is_kept_from_bazel_too(machine: Machine, folder: str) -> None:
+    machine.private(script='echo "private: ${XDG_CACHE_HOME-not set}"')
+    result = machine.run("info", XDG_CACHE_HOME=folder)
+    assert result.stdout == "private: not set\n"
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_without_a_good_home_passwd_is_asked(machine: Machine, home: str) -> None:
+    machine.program(
+        machine.path / "bazel", '[ "$1" = --version ] && echo bazel 7.7.1 || echo "$HOME"'
+    )
+    expected = pwd.getpwuid(os.getuid()).pw_dir
+    assert machine.run("info", HOME=home).stdout == f"{expected}\n"
 
 
 def test_it_works_without_home(machine: Machine) -> None:
@@ -166,3 +188,114 @@ def test_it_works_without_home(machine: Machine) -> None:
     command = ["env", "-u", "HOME", path, str(machine.wrapper), "info"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.stdout == "bazel: info\n"
+
+
+def test_bazel_real_must_not_be_the_wrapper(machine: Machine) -> None:
+    machine.private()
+    result = machine.run("info", BAZEL_REAL=str(machine.wrapper))
+    assert result.returncode == 19
+    assert result.stderr == (
+        f"tools/bazel: BAZEL_REAL={machine.wrapper} is this wrapper itself: unset it, or let it "
+        "name a Bazel 7.\n"
+    )
+
+
+def test_a_circle_of_programs_that_ask_each_other_ends(machine: Machine) -> None:
+    real = machine.root / "real"
+    machine.program(real, f'BAZEL_REAL={real} exec {machine.wrapper} "$@"')
+    machine.private()
+    result = machine.run("info", BAZEL_REAL=str(real))
+    assert result.stdout.startswith("private: ")
+    assert result.stderr.count("\n") == 1
+    assert f"{real} is no Bazel 7" in result.stderr
+
+
+def test_a_circle_of_programs_that_claim_to_be_bazel_ends(machine: Machine) -> None:
+    machine.program(
+        machine.path / "bazel",
+        f'[ "$1" = --version ] && echo bazel 7.7.1 || exec {machine.wrapper} "$@"',
+    )
+    result = machine.run("info")
+    assert result.returncode == 19
+    assert result.stderr.count("\n") == 1
+    assert f"the bazel on PATH ({machine.path}/bazel) leads back" in result.stderr
+
+
+def test_what_the_private_one_runs_may_call_the_wrapper(machine: Machine) -> None:
+    machine.private(script='[ "$1" ] && env | grep -c PLUMBLINE')
+    assert machine.run("run", "//x").stdout == "0\n"
+
+
+def test_a_program_that_hangs_is_named_and_passed_over(machine: Machine) -> None:
+    machine.program(machine.path / "bazel", "sleep 60")
+    machine.private()
+    result = machine.run("info")
+    assert result.stdout.startswith("private: ")
+    assert result.stderr == (
+        f"tools/bazel: {machine.path}/bazel --version has not answered for 1 s: going on without "
+        "it.\n"
+    )
+
+
+def test_bazelisk_has_the_time_to_fetch_bazel(machine: Machine) -> None:
+    machine.program(machine.path / "bazelisk", "sleep 2; echo bazel 7.7.1")
+    result = machine.run("info")
+    assert result.stdout == "bazel 7.7.1\n"
+    assert result.stderr == (
+        f"tools/bazel: waiting for {machine.path}/bazelisk, which may be fetching Bazel: 300 s at "
+        "most.\n"
+    )
+
+
+def test_an_interrupt_ends_what_is_waited_for(machine: Machine) -> None:
+    ended = machine.root / "ended"
+    machine.program(
+        machine.path / "bazelisk", f"trap 'touch {ended}; exit' TERM; sleep 60 & wait"
+    )
+    process = subprocess.Popen(
+        [machine.wrapper, "info"], env=machine.environment(), stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert "waiting for" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 130
+    process.stderr.close()
+    for _ in range(50):
+        if ended.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("bazelisk runs on")
+
+
+@pytest.mark.parametrize("folder", ["metadata/bazelbuild", "bazelbuild"])
+def test_a_bazel_that_bazelisk_has_fetched_goes_before_a_private_one(
+    machine: Machine, folder: str
+) -> None:
+    machine.bazel(machine.path / "bazelisk", "7.7.1")
+    machine.private()
+    (machine.wrapper.parents[1] / ".bazelversion").write_text("7.7.1\n")
+    fetched = machine.home / ".cache/bazelisk/downloads" / folder
+    fetched.mkdir(parents=True)
+    (fetched / "bazel-7.6.0-linux-x86_64").touch()
+    assert machine.run("info").stdout.startswith("private: ")
+    (fetched / "bazel-7.7.1-linux-x86_64").touch()
+    assert machine.run("info").stdout == "bazelisk: info\n"
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_checkout_that_bazel_cannot_take_is_named(tmp_path: Path, locale: str) -> None:
+    machine = Machine(tmp_path / "Ünï")
+    machine.private()
+    result = machine.run("info", LC_ALL=locale)
+    assert (result.returncode, result.stdout) == (18, "")
+    assert result.stderr == (
+        f"tools/bazel: Bazel 7 cannot work in {machine.wrapper.parents[1]}, a path with "
+        "characters beyond ASCII: move the checkout.\n"
+    )
+
+
+def test_a_cache_that_bazel_cannot_take_is_named(machine: Machine) -> None:
+    result = machine.run("info", HOME=str(machine.root / "jörg"))
+    assert (result.returncode, result.stdout) == (18, "")
+    assert f"{machine.root}/jörg/.cache/plumbline/bazel, a path" in result.stderr
+    assert "set XDG_CACHE_HOME" in result.stderr
