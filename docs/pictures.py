@@ -37,8 +37,7 @@ def main(base: str, head: str) -> int:
             "FORCE_COLOR": "1",
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
     )
