@@ -64,7 +64,7 @@ class QuantizationConfig(ABC):
         packed_modules_mapping: Mapping[str, Sequence[str]] | None = None,
         backend: str | None = None,
     ) -> None:
-        self.ignored_layers = tuple(ignored_layers)
+        self.ignored_layers = tuple(_names("ignored_layers", ignored_layers))
         self.packed_modules_mapping = dict(packed_modules_mapping or {})
         self.backend = backend
 
@@ -86,11 +86,28 @@ def common_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `QuantizationConfig` that every config.json may hold.
 
     Ignored layers are called `ignored_layers`, `modules_to_not_convert` or `ignore` in the field.
+
+    Raises:
+        ValueError: one of them is no list of names.
     """
     ignored: list[str] = []
     for key in ("ignored_layers", "modules_to_not_convert", "ignore"):
-        ignored += config.get(key) or []
+        ignored += _names(key, config.get(key) or [])
     return {
         "ignored_layers": ignored,
         "packed_modules_mapping": config.get("packed_modules_mapping"),
     }
+
+
+def _names(key: str, value: Any) -> Sequence[str]:
+    # A lone string is a sequence too, of its letters.
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence)
+        or not all(isinstance(name, str) for name in value)
+    ):
+        raise ValueError(
+            f"{key} is {value!r}, wanted a list of layer names, such as ['lm_head']. Correct the "
+            f"quantisation config."
+        )
+    return value

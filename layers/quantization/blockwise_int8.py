@@ -38,9 +38,9 @@ class BlockwiseInt8Config(QuantizationConfig):
     def __init__(
         self, *, weight_block_size: Sequence[int] = (BLOCK, BLOCK), **options: Any
     ) -> None:
-        if list(weight_block_size) != [BLOCK, BLOCK]:
+        if not isinstance(weight_block_size, Sequence) or [*weight_block_size] != [BLOCK, BLOCK]:
             raise ValueError(
-                f"blockwise_int8: weight_block_size is {list(weight_block_size)}, wanted "
+                f"blockwise_int8: weight_block_size is {weight_block_size!r}, wanted "
                 f"[{BLOCK}, {BLOCK}]. Quantise the model again with blocks of that size."
             )
         super().__init__(**options)

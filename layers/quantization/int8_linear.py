@@ -96,7 +96,16 @@ class Int8LinearMethod(LinearMethodBase):
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        """x (M, K), bias (N,) -> (M, N), all of params_dtype."""
+        """x (M, K), bias (N,) -> (M, N), all of params_dtype.
+
+        Raises:
+            ValueError: a gradient is asked for; autograd would see no more than each row's scale.
+        """
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(
+                "x requires a gradient, which int8 codes do not have: call the layer under "
+                "torch.no_grad(), or with x.detach()."
+            )
         codes, scales = self.quantise(x)
         out: torch.Tensor = self.multiply(
             codes, self._weight, scales, self._scale, self._dtype, bias
