@@ -20,8 +20,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--home",
         type=lambda text: Path(text).absolute(),
-        default=default_home(),
-        help="the cache folder (default: %(default)s); a prefix runs only where it was made",
+        help="the cache folder (default: ${XDG_CACHE_HOME:-~/.cache}/plumbline/bazel); "
+        "a prefix runs only where it was made",
     )
     parser.add_argument("--suite", default="testing", help="Debian suite (default: %(default)s)")
     parser.add_argument(
@@ -44,7 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.print_mirror:
             print(apt_sources.archive_mirrors(apt_sources.read_sources(), require_debian())[0])
             return 0
-        prefix = Bootstrap(Layout(options.home), options.suite, Progress()).install(options.force)
+        layout = Layout(options.home or default_home())
+        prefix = Bootstrap(layout, options.suite, Progress()).install(options.force)
     except BootstrapError as error:
         print(f"\ntools/bootstrap: {error}", file=sys.stderr)
         return error.exit_status

@@ -58,3 +58,9 @@ class BrokenBuildError(BootstrapError):
     """The Bazel that was put together does not run."""
 
     exit_status = 17
+
+
+class UnusableFolderError(BootstrapError):
+    """The cache folder cannot be made or written, or has a name that Bazel cannot take."""
+
+    exit_status = 18

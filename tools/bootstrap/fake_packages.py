@@ -9,6 +9,38 @@ _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _JRE = "usr/lib/jvm/java-21-openjdk-amd64"
 _HEADER_BYTES, _SEGMENT_BYTES = 64, 56
 
+_PROGRAMS = (
+    "usr/bin/bazel",
+    "usr/bin/patchelf",
+    "usr/libexec/x86_64-linux-gnu/bazel/linux-sandbox",
+    f"{_JRE}/bin/java",
+    f"{_JRE}/lib/jspawnhelper",
+)
+_SHARED_OBJECTS = (
+    "usr/lib/x86_64-linux-gnu/bazel/libcpu_profiler.so",
+    f"{_JRE}/lib/libjava.so",
+    f"{_LIBRARIES}/libc.so.6",
+    f"{_LIBRARIES}/libz.so.1",
+    f"{_LIBRARIES}/libnss_dns.so.2",
+    f"{_LIBRARIES}/libunused.so.1",
+)
+_TEXTS = {
+    "usr/share/bazel/A-server.jar": "",
+    "usr/share/bazel/bazel_classpath_debian_depends.txt": (
+        "/usr/share/java/guava.jar\n/usr/share/java/absent.jar\n"
+    ),
+    "usr/share/bazel/rules/python/python/pip_install/repositories.bzl": (
+        '("pypi__pip", "u", "s"), ("pypi__installer", "u", "s"), '
+        '("pypi__setuptools", "u", "s"), ("pypi__click", "u", "s")'
+    ),
+    "usr/lib/python3/dist-packages/installer/__init__.py": "",
+    f"{_JRE}/release": "",
+    f"{_JRE}/lib/jvm.cfg-default": "",
+    f"{_JRE}/man/java.1": "",
+    "etc/java-21-openjdk/jvm-amd64.cfg": "-server KNOWN\n",
+    "etc/java-21-openjdk/security/java.security": "securerandom.source=file:/dev/random\n",
+}
+
 
 def elf_file(interpreter: str | None) -> bytes:
     """A 64-bit ELF header with one program header, which names `interpreter` if there is one."""
@@ -60,45 +92,14 @@ def write_jar(path: Path, class_path: str | None) -> None:
 
 def unpack_fake_packages(root: Path) -> Path:
     """All that `prefix.PrefixBuilder` looks for, below `root`; returns the loader's log."""
-    programs = [
-        "usr/bin/bazel",
-        "usr/bin/patchelf",
-        "usr/libexec/x86_64-linux-gnu/bazel/linux-sandbox",
-        f"{_JRE}/bin/java",
-        f"{_JRE}/lib/jspawnhelper",
-    ]
-    libraries = [
-        "usr/lib/x86_64-linux-gnu/bazel/libcpu_profiler.so",
-        f"{_JRE}/lib/libjava.so",
-        f"{_LIBRARIES}/libc.so.6",
-        f"{_LIBRARIES}/libz.so.1",
-        f"{_LIBRARIES}/libnss_dns.so.2",
-        f"{_LIBRARIES}/libunused.so.1",
-    ]
-    texts = {
-        "usr/share/bazel/A-server.jar": "",
-        "usr/share/bazel/bazel_classpath_debian_depends.txt": (
-            "/usr/share/java/guava.jar\n/usr/share/java/absent.jar\n"
-        ),
-        "usr/share/bazel/rules/python/python/pip_install/repositories.bzl": (
-            '("pypi__pip", "u", "s"), ("pypi__installer", "u", "s"), '
-            '("pypi__setuptools", "u", "s"), ("pypi__click", "u", "s")'
-        ),
-        "usr/lib/python3/dist-packages/installer/__init__.py": "",
-        f"{_JRE}/release": "",
-        f"{_JRE}/lib/jvm.cfg-default": "",
-        f"{_JRE}/man/java.1": "",
-        "etc/java-21-openjdk/jvm-amd64.cfg": "-server KNOWN\n",
-        "etc/java-21-openjdk/security/java.security": "securerandom.source=file:/dev/random\n",
-    }
-    for name in [*programs, *libraries, *texts]:
+    for name in [*_PROGRAMS, *_SHARED_OBJECTS, *_TEXTS]:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-    for name in programs:
+    for name in _PROGRAMS:
         (root / name).write_bytes(elf_file("/lib64/ld-linux-x86-64.so.2"))
         (root / name).chmod(0o755)
-    for name in libraries:
+    for name in _SHARED_OBJECTS:
         (root / name).write_bytes(elf_file(None))
-    for name, text in texts.items():
+    for name, text in _TEXTS.items():
         (root / name).write_text(text)
     write_jar(root / "usr/share/java/guava-33.jar", "failureaccess.jar")
     write_jar(root / "usr/share/java/failureaccess.jar", None)

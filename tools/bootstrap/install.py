@@ -16,6 +16,7 @@ from tools.bootstrap.errors import (
     MirrorError,
     NoSpaceError,
     SuiteMovedError,
+    UnusableFolderError,
 )
 from tools.bootstrap.lock import exclusive
 from tools.bootstrap.prefix import RC_NAME, PrefixBuilder, rc_belongs_to
@@ -59,8 +60,10 @@ def explained(home: Path) -> Iterator[None]:
                 f"The file system of {home} is full. Free {machine.PEAK_BYTES // 1_000_000} MB, or "
                 "set XDG_CACHE_HOME to a folder on a larger disk, then try again."
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise BootstrapError(
+        # A folder on the way to the cache that cannot be made gives other errors, as ENOENT.
+        on_the_way = error.filename and Path(error.filename) in (home, *home.parents)
+        if on_the_way or error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise UnusableFolderError(
                 f"{error.filename or home} cannot be written ({error.strerror}). Set "
                 "XDG_CACHE_HOME to a folder of yours."
             ) from error

@@ -13,6 +13,7 @@ from tools.bootstrap.errors import (
     MirrorError,
     NoSpaceError,
     SuiteMovedError,
+    UnusableFolderError,
 )
 from tools.bootstrap.fake_packages import unpack_fake_packages
 from tools.bootstrap.install import Bootstrap, Layout
@@ -192,8 +193,8 @@ def test_a_link_moves_in_one_step(tmp_path: Path) -> None:
     [
         (errno.ENOSPC, NoSpaceError, "Free 1000 MB"),
         (errno.EDQUOT, NoSpaceError, "XDG_CACHE_HOME"),
-        (errno.EACCES, BootstrapError, "/f cannot be written"),
-        (errno.EROFS, BootstrapError, "cannot be written"),
+        (errno.EACCES, UnusableFolderError, "/f cannot be written"),
+        (errno.EROFS, UnusableFolderError, "cannot be written"),
     ],
 )
 def test_troubles_of_the_disk_are_explained(number: int, kind: type[Exception], text: str) -> None:
@@ -204,3 +205,5 @@ def test_troubles_of_the_disk_are_explained(number: int, kind: type[Exception], 
 def test_other_system_errors_pass() -> None:
     with pytest.raises(BrokenPipeError), install.explained(Path("/home")):
         raise BrokenPipeError(errno.EPIPE, "pipe")
+    with pytest.raises(FileNotFoundError), install.explained(Path("/home")):
+        raise FileNotFoundError(errno.ENOENT, "no such file", "dpkg-deb")

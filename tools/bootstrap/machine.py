@@ -1,15 +1,16 @@
 """What this machine must be and have before anything is fetched."""
 
 import os
+import pwd
 import re
 import shutil
 from pathlib import Path
 
 from tools.bootstrap.errors import (
     BAZELISK_HINT,
-    BootstrapError,
     NoSpaceError,
     UnsupportedMachineError,
+    UnusableFolderError,
 )
 
 # Packages, the index and the unpacked files lie side by side for a moment: 0.86 GB in all.
@@ -18,10 +19,27 @@ NEEDED_PROGRAMS = ("apt-get", "apt-config", "dpkg-deb")
 
 
 def default_home() -> Path:
-    """`${XDG_CACHE_HOME:-~/.cache}/plumbline/bazel`; a relative XDG_CACHE_HOME is ignored."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return base / "plumbline" / "bazel"
+    """`${XDG_CACHE_HOME:-~/.cache}/plumbline/bazel`; a relative XDG_CACHE_HOME or HOME is ignored.
+
+    Raises:
+        UnusableFolderError: neither is set, and passwd has no entry for the user.
+    """
+    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    if not cache.startswith("/"):
+        if not home.startswith("/"):
+            home = _home_of_user()
+        cache = f"{home}/.cache"
+    return Path(cache) / "plumbline" / "bazel"
+
+
+def _home_of_user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError as error:
+        raise UnusableFolderError(
+            f"HOME is no absolute path (seen: '{os.environ.get('HOME', '')}') and user "
+            f"{os.getuid()} has no entry in passwd. Set HOME, or XDG_CACHE_HOME."
+        ) from error
 
 
 def require_debian(os_release: Path = Path("/etc/os-release")) -> str:
@@ -54,12 +72,13 @@ def require_plain_path(home: Path) -> None:
     """Checks that `home` can stand in rc files, class paths and library paths.
 
     Raises:
-        BootstrapError: it holds a blank, a colon or the like.
+        UnusableFolderError: it holds a blank, a colon, a letter beyond ASCII or the like.
     """
-    if not re.fullmatch(r"[\w/.+@%,=~-]+", str(home)):
-        raise BootstrapError(
-            f"The cache folder '{home}' holds a character that Bazel's rc files or library paths "
-            "cannot take. Set XDG_CACHE_HOME to a folder without blanks and colons."
+    if not re.fullmatch(r"[\w/.+@%,=~-]+", str(home), flags=re.ASCII):
+        raise UnusableFolderError(
+            f"The cache folder '{home}' holds a character that Bazel, its rc files or library "
+            "paths cannot take. Set XDG_CACHE_HOME to a folder whose path is made of ASCII "
+            "letters, digits, '-' and '_'."
         )
 
 

@@ -1,9 +1,11 @@
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
 from tools.bootstrap import machine
-from tools.bootstrap.errors import BootstrapError, NoSpaceError, UnsupportedMachineError
+from tools.bootstrap.errors import NoSpaceError, UnsupportedMachineError, UnusableFolderError
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_CODENAME=trixie\n'
 UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n'
@@ -53,10 +55,10 @@ def test_a_missing_program_is_named(programs: Path, tmp_path: Path, name: str) -
         machine.require_debian(release(tmp_path, DEBIAN))
 
 
-@pytest.mark.parametrize("name", ["a b", "a:b", 'a"b', "a$b"])
+@pytest.mark.parametrize("name", ["a b", "a:b", 'a"b', "a$b", "jörg"])
 def test_a_path_that_would_break_rc_files_is_refused(name: str) -> None:
-    machine.require_plain_path(Path("/home/jörg-1/.cache/plumb+line_2"))
-    with pytest.raises(BootstrapError, match="without blanks and colons"):
+    machine.require_plain_path(Path("/home/joerg-1/.cache/plumb+line_2"))
+    with pytest.raises(UnusableFolderError, match="of ASCII letters"):
         machine.require_plain_path(Path("/home") / name)
 
 
@@ -76,3 +78,15 @@ def test_the_cache_folder_follows_xdg(
     monkeypatch.setenv("HOME", "/h")
     monkeypatch.setenv("XDG_CACHE_HOME", cache)
     assert machine.default_home() == Path(home) / "plumbline/bazel"
+
+
+@pytest.mark.parametrize("home", ["", "relative", None])
+def test_without_a_good_home_passwd_is_asked(
+    monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    expected = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert machine.default_home() == expected / ".cache/plumbline/bazel"

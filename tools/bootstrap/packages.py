@@ -7,25 +7,52 @@ import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from tools.bootstrap.closure import Package
-from tools.bootstrap.errors import DamagedPackageError
+from tools.bootstrap.errors import DamagedPackageError, MirrorError
 
 
-def check(path: Path, package: Package) -> None:
-    """Compares the file with the signed index; a wrong one is deleted, so that it is fetched anew.
+def find(archives: Path, package: Package) -> Path:
+    """The package's file: in `archives`, or in a `file:` mirror, from which apt copies nothing.
+
+    Raises:
+        MirrorError: it is not there.
+    """
+    path = archives / package.filename
+    if not path.exists() and package.uri.startswith("file:"):
+        path = Path(unquote(urlsplit(package.uri).path))
+    if not os.access(path, os.R_OK):
+        raise MirrorError(
+            f"There is no {package.filename} to read at {path}, after fetching {package.uri}. Use "
+            "another mirror, of scheme http or https."
+        )
+    return path
+
+
+def check(path: Path, package: Package, fetched: bool = True) -> None:
+    """Compares the file with the signed index.
+
+    Args:
+        path: the file.
+        package: what the index says of it.
+        fetched: a wrong one is deleted, so that it is fetched anew; one of a mirror must not be.
 
     Raises:
         DamagedPackageError: the SHA-256 differs.
     """
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if digest != package.sha256:
+    if digest == package.sha256:
+        return
+    next_step = f"{path} is a mirror's. Bring the mirror up to date."
+    if fetched:
         path.unlink()
-        raise DamagedPackageError(
-            f"{package.filename} has SHA-256 {digest}, the signed index says {package.sha256}. "
-            "The file was deleted: try again to fetch it anew."
-        )
+        next_step = "The file was deleted: try again to fetch it anew."
+    raise DamagedPackageError(
+        f"{package.filename} has SHA-256 {digest}, the signed index says {package.sha256}. "
+        f"{next_step}"
+    )
 
 
 def unpack(path: Path, root: Path) -> None:
@@ -58,8 +85,8 @@ def unpack_all(
     """
 
     def one(package: Package) -> int:
-        path = archives / package.filename
-        check(path, package)
+        path = find(archives, package)
+        check(path, package, fetched=path.parent == archives)
         unpack(path, root)
         return package.size
 

@@ -1,12 +1,14 @@
 import errno
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tools.bootstrap.closure import Package
-from tools.bootstrap.errors import DamagedPackageError
+from tools.bootstrap.errors import DamagedPackageError, MirrorError
 from tools.bootstrap.packages import check, unpack, unpack_all
 
 
@@ -76,6 +78,35 @@ def test_a_damaged_package_is_not_unpacked(
     with pytest.raises(DamagedPackageError):
         unpack_all(archives, [promised], root, lambda done: None)
     assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("scheme", ["file:", "file://"])
+def test_a_package_of_a_mirror_on_this_machine_is_unpacked_from_there(
+    archives: Path, fake_dpkg_deb: Path, tmp_path: Path, scheme: str
+) -> None:
+    # apt copies nothing from a `file:` mirror, and its files may have other names than apt's.
+    there = tmp_path / "my mirror/pool/a_1_all.deb"
+    there.parent.mkdir(parents=True)
+    (archives / "a_1_all.deb").rename(there)
+    promised = replace(package(there), uri=f"{scheme}{quote(str(there))}")
+    root = tmp_path / "root"
+    root.mkdir()
+    unpack_all(archives, [promised], root, lambda done: None)
+    assert (root / "a_1_all.deb").exists()
+
+    there.write_bytes(b"other")
+    with pytest.raises(DamagedPackageError, match="Bring the mirror up to date"):
+        unpack_all(archives, [promised], root, lambda done: None)
+    assert there.exists()
+
+
+def test_a_package_that_is_nowhere_is_named(
+    archives: Path, fake_dpkg_deb: Path, tmp_path: Path
+) -> None:
+    promised = replace(package(archives / "a_1_all.deb"), uri="mirror+file:/m.list/pool/a.deb")
+    (archives / "a_1_all.deb").unlink()
+    with pytest.raises(MirrorError, match=r"no a_1_all\.deb.*mirror\+file:/m\.list/pool/a\.deb"):
+        unpack_all(archives, [promised], tmp_path, lambda done: None)
 
 
 def test_dpkg_debs_words_are_passed_on(archives: Path, fake_dpkg_deb: Path, tmp_path: Path) -> None:

@@ -249,9 +249,7 @@ def test_bazelisk_has_the_time_to_fetch_bazel(machine: Machine) -> None:
 
 def test_an_interrupt_ends_what_is_waited_for(machine: Machine) -> None:
     ended = machine.root / "ended"
-    machine.program(
-        machine.path / "bazelisk", f"trap 'touch {ended}; exit' TERM; sleep 60 & wait"
-    )
+    machine.program(machine.path / "bazelisk", f"trap 'touch {ended}; exit' TERM; sleep 60 & wait")
     process = subprocess.Popen(
         [machine.wrapper, "info"], env=machine.environment(), stderr=subprocess.PIPE, text=True
     )
