@@ -106,7 +106,10 @@ class Bazel:
                 raise
             if code != 0:
                 errors.seek(0)
-                raise GraphError(_explain(command, code, errors.read()), code)
+                raise GraphError(_explain("query //...:*", self.entry, code, errors.read()), code)
+        if not parsed.targets:
+            # Bazel itself ends with 7 where there are no packages.
+            raise self._no_bazel("printed no targets for `query //...:*`, though it ended with 0")
         return graph.Graph(parsed.targets, self._release(workspace))
 
     def _release(self, workspace: Path) -> str:
@@ -118,7 +121,21 @@ class Bazel:
             capture_output=True,
             check=False,
         )
-        return result.stdout.decode(errors="replace").strip()
+        code = result.returncode
+        if code != 0:
+            said = _explain("info release", self.entry, code, result.stderr)
+            raise PlumbError(said, ExitCode.ENVIRONMENT)
+        release = result.stdout.decode(errors="replace").strip()
+        if not release:
+            raise self._no_bazel("printed nothing for `info release`, though it ended with 0")
+        return release
+
+    def _no_bazel(self, what: str) -> PlumbError:
+        named = f"unset {ENTRY_VARIABLE} or name" if os.environ.get(ENTRY_VARIABLE) else "give plumb"
+        return PlumbError(
+            f"{self.entry} {what}, so it is no Bazel; {named} one that works.",
+            ExitCode.ENVIRONMENT,
+        )
 
 
 def find_entry(revision_tree: Path, workspace: Path) -> Path:
@@ -171,9 +188,11 @@ def _start(command: Sequence[str], workspace: Path, errors: int) -> subprocess.P
         ) from error
 
 
-def _explain(command: Sequence[str], code: int, errors: bytes) -> str:
+def _explain(asked: str, entry: Path, code: int, errors: bytes) -> str:
     text = errors.decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("ERROR", "FATAL", "Error"))] or lines
-    shown = "\n".join(f"  {line}" for line in telling[-12:])
-    return f"`{Path(command[0]).name} query //...:*` failed with exit code {code}:\n{shown}"
+    failed = f"`{entry.name} {asked}` failed with exit code {code}"
+    if not telling:
+        return f"{failed} and said nothing. The program is {entry}; is it a Bazel?"
+    return "\n".join([f"{failed}:", *(f"  {line}" for line in telling[-12:])])

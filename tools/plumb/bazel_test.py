@@ -85,6 +85,35 @@ def test_a_failed_load_shows_bazels_own_words(tmp_path: Path) -> None:
     assert "Loading" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("exit 0", "printed no targets for `query //...:*`, though it ended with 0"),
+        (f"case $* in *query*) echo '{SOURCE}';; esac", "printed nothing for `info release`"),
+        (
+            f"case $* in *query*) echo '{SOURCE}';; *) echo no server >&2; exit 37;; esac",
+            "`bazel info release` failed with exit code 37:\n  no server",
+        ),
+    ],
+)
+def test_a_program_that_answers_nothing_is_no_bazel(
+    tmp_path: Path, script: str, says: str
+) -> None:
+    entry = program(tmp_path / "bazel", script)
+
+    with pytest.raises(PlumbError) as error:
+        bazel.Bazel(entry).graph(tmp_path, lambda text: None)
+    assert says in str(error.value) and error.value.code is ExitCode.ENVIRONMENT
+
+
+def test_a_failure_without_words_names_the_program(tmp_path: Path) -> None:
+    entry = program(tmp_path / "bazel", "exit 1")
+
+    with pytest.raises(bazel.GraphError, match="exit code 1 and said nothing") as error:
+        bazel.Bazel(entry).graph(tmp_path, lambda text: None)
+    assert str(entry) in str(error.value)
+
+
 def test_output_that_is_no_graph_is_an_error(tmp_path: Path) -> None:
     entry = program(tmp_path / "bazel", "echo hello")
 

@@ -92,12 +92,14 @@ class Workspace:
         }
         return variables
 
-    def plumb(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def plumb(
+        self, *arguments: str, cwd: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Runs the command; no mistake may end in a traceback."""
         result = subprocess.run(
             [sys.executable, "-m", "tools.plumb", *arguments],
             cwd=cwd or self.root,
-            env=self.environment(),
+            env=self.environment() | variables,
             capture_output=True,
             text=True,
             check=False,

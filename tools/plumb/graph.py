@@ -127,13 +127,15 @@ def dump(graph: Graph) -> bytes:
 
 
 def load(data: bytes) -> Graph:
-    """The graph that `dump` wrote. Raises ValueError if the bytes are not one."""
+    """The graph that `dump` wrote. Raises ValueError if the bytes are not one, or an empty one."""
     try:
         content = json.loads(gzip.decompress(data))
         targets = {
             row[0]: Target(row[0], row[1], row[2], row[3], tuple(row[4]))
             for row in content["targets"]
         }
+        if not targets or not content["release"]:
+            raise ValueError("not a graph: no target or no release of Bazel")
         return Graph(targets, content["release"])
     except (OSError, EOFError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"not a graph: {error}") from error

@@ -11,7 +11,7 @@ from tools.plumb.bazel import GraphError
 from tools.plumb.errors import PlumbError
 from tools.plumb.git import Repository, Tree
 from tools.plumb.graph import Graph
-from tools.plumb.synthetic import files
+from tools.plumb.synthetic import files, graph, source
 
 TREE = {
     "WORKSPACE": 'pip_parse(name = "pip", requirements_lock = "//:lock")',
@@ -64,7 +64,7 @@ class Loader(revision.Loader):
         release = RELEASES[tree.name].pop(0)
         if release is None:
             raise GraphError("broken", 7)
-        return Graph({}, release)
+        return graph(source("//a:s.py"), release=release)
 
 
 RELEASES: dict[str, list[str | None]] = {}

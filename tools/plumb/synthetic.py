@@ -51,9 +51,9 @@ def generated(label: str, maker: str) -> Target:
     return Target(label, GENERATED, "", {}, (maker,))
 
 
-def graph(*targets: Target) -> Graph:
+def graph(*targets: Target, release: str = "release 7.7.1") -> Graph:
     """A graph of the targets."""
-    return Graph({target.label: target for target in targets}, "release 7.7.1")
+    return Graph({target.label: target for target in targets}, release)
 
 
 def revision(texts: Mapping[str, str], *targets: Target) -> Revision:
