@@ -82,6 +82,12 @@ def scaled_block_noise(parts: Float64, bias: Float64 | None) -> Noise:
     return Noise(bound, bound / np.sqrt(3), gamma(3) * np.abs(parts.sum(axis=0)))
 
 
+def subnormal_noise(parts: Float64) -> Noise:
+    """Below 2^-126 a rounding of fp32 is off by up to 2^-150, however small the value."""
+    bound = np.full(parts.shape[1:], (6 + len(parts)) * 2.0**-150)
+    return Noise(bound, bound, bound)
+
+
 def rounding_noise(value: Float64, kind: FloatType) -> Noise:
     """One more rounding to `kind` on the way, as when a partial sum crosses ranks in bf16."""
     half = ulp(value, kind) / 2

@@ -11,6 +11,7 @@ from testing.oracles.bounds import (
     rounding_noise,
     scaled_block_noise,
     scaled_integer_noise,
+    subnormal_noise,
 )
 from testing.oracles.rounding import BF16, round_to
 
@@ -76,3 +77,16 @@ def test_the_reference_is_off_by_no_more_than_it_says() -> None:
     exact = np.array([[math.fsum(a * b) for b in w] for a in x])
     assert (np.abs(x @ w.T - exact) <= float64_noise(x, w).bound).all()
     assert (float64_noise(x, w).bound < 1e-8).all()
+
+
+def test_products_below_the_normal_range_of_float32_stay_within() -> None:
+    rng = np.random.default_rng(6)
+    f = np.float32
+    codes = rng.integers(1, 1000, 10_000).astype(f)
+    scales = np.exp2(rng.uniform(-140, -126, (2, 10_000))).astype(f)
+    scales[1] = np.exp2(rng.uniform(-12, 0, 10_000))
+    got = (codes * scales[0] * scales[1]).astype(float)
+    exact = codes.astype(float) * scales[0].astype(float) * scales[1].astype(float)
+    noise = scaled_integer_noise(exact, None) + subnormal_noise(exact[None])
+    assert (np.abs(got - exact) <= noise.bound).all()
+    assert (np.abs(got - exact) > scaled_integer_noise(exact, None).bound).any()

@@ -32,15 +32,17 @@ class Activations:
 class LinearFormat(ABC):
     """One quantised linear format.
 
+    Written for formats whose activations are quantised by themselves and whose checkpoint tensors
+    have a dimension along N. A format with a static scale in the checkpoint (fp8 per tensor, NVFP4)
+    adds two things: `lossless`, `ties`, `encode_activations` and `noise` must then see the tensors,
+    and `testing.harness.linear.checkpoint_tensors`, which fuses shards by concatenation, must stack
+    0-dim scales.
+
     name: as messages show it.
-    weight_tile: (rows, columns) of the weight under one scale; None stands for the whole extent.
-    activation_group: columns of x under one dynamic scale; None stands for the whole row.
     quantises_activations: False where x is multiplied as it comes.
     """
 
     name: str
-    weight_tile: tuple[int | None, int | None]
-    activation_group: int | None
     quantises_activations: bool = True
 
     @abstractmethod
@@ -57,6 +59,13 @@ class LinearFormat(ABC):
     @abstractmethod
     def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
         """(m, k) activations, exact in bf16 and fp16, that the quantiser keeps exactly."""
+
+    @abstractmethod
+    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """(m, k) activations, exact in bf16 and fp16, most of them halfway between two codes.
+
+        Scales and quotients are exact however a kernel forms them, so only one code is right.
+        """
 
     @abstractmethod
     def encode_activations(self, x: Float64) -> Activations:

@@ -9,8 +9,8 @@ import pytest
 from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
 from testing.oracles.matmul import blocked_matmul
-from testing.oracles.probes import natural, one_hot
-from testing.oracles.rounding import BF16, FP16, FloatType, round_to
+from testing.oracles.probes import natural, one_hot, wide_range
+from testing.oracles.rounding import BF16, FP16, FP32, FloatType, round_to
 from testing.oracles.unquantised_formats import Unquantised
 
 INT8 = [Int8Channel(), Int8Block()]
@@ -37,6 +37,46 @@ def test_lossless_scales_are_powers_of_two_that_differ(fmt: LinearFormat) -> Non
     x = fmt.lossless(np.random.default_rng(6), 32, 512)
     steps = np.unique(fmt.encode_activations(x).step)
     assert steps.tolist() == [2.0**-8, 2.0**-7, 2.0**-6]
+
+
+@pytest.mark.parametrize("fmt", INT8, ids=by_name)
+@pytest.mark.parametrize(("m", "k"), SHAPES)
+def test_ties_have_one_answer_in_every_arithmetic(fmt: LinearFormat, m: int, k: int) -> None:
+    f = np.float32
+    x = fmt.ties(np.random.default_rng(14), m, k)
+    for narrow in (ml_dtypes.bfloat16, np.float16):
+        np.testing.assert_array_equal(x.astype(narrow).astype(np.float64), x)
+    want = fmt.encode_activations(x)
+    codes = want.values / want.step
+    amax = (want.step * 127).astype(f)
+    for quotient in (
+        x.astype(f) / (amax / f(127)),
+        x.astype(f) / (amax * f(1 / 127)),
+        x.astype(f) * (f(127) / amax),
+    ):
+        np.testing.assert_array_equal(np.rint(quotient), codes)
+    tied = np.abs(x / want.step) % 1 == 0.5
+    assert (tied | (np.abs(codes) == 127)).all()
+    assert tied.sum() >= x.size - 2 * m * (1 + k // 128)
+    assert (codes[tied] % 2 == 0).all()
+
+
+@pytest.mark.parametrize("fmt", INT8, ids=by_name)
+def test_random_weights_hold_every_code(fmt: LinearFormat) -> None:
+    weight = fmt.random_weight(np.random.default_rng(15), 64, 256, 1.0)["weight"]
+    assert np.unique(weight).tolist() == list(range(-128, 128))
+
+
+@pytest.mark.parametrize("kind", [BF16, FP16, FP32], ids=lambda kind: kind.name)
+def test_rows_of_a_wide_range(kind: FloatType) -> None:
+    x = wide_range(np.random.default_rng(16), 512, kind)
+    np.testing.assert_array_equal(round_to(x, kind), x)
+    largest = np.abs(x).max(axis=1)
+    assert (np.diff(largest) > 0).all()
+    # Below 2^-126 · 127 the scale's floor counts, and in fp16 2^-14 is the smallest normal value.
+    floor, top = (2.0**-14, 2.0**13) if kind == FP16 else (127 * 2.0**-126, 2.0**14)
+    assert 0 < largest[0] < floor
+    assert largest[-1] > top
 
 
 @pytest.mark.parametrize("fmt", ALL, ids=by_name)

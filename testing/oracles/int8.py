@@ -2,7 +2,8 @@
 
 Codes are int8 and x̂ = code · s. The scale s = fp32(amax/127) is a float32 value; the quotient
 x/s is formed in float64 and rounded half to even, then clamped to ±127 (-128 is never produced).
-A row or group of zeros has scale 0 and codes 0.
+A scale below the smallest normal float32 is raised to it, since fp32 arithmetic may flush what lies
+below. A row or group of zeros has scale 0 and codes 0.
 """
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from testing.oracles.arrays import Float32, Float64, Int8, Mask
 
 MAX_CODE = 127
+SMALLEST_SCALE = np.float32(2.0**-126)
 
 
 def scale_of(amax: Float64) -> Float32:
-    """fp32(amax/127), any shape."""
-    return np.asarray(np.asarray(amax, np.float64) / MAX_CODE).astype(np.float32)
+    """fp32(amax/127), at least 2^-126 unless amax is 0; any shape."""
+    scale = np.asarray(np.asarray(amax, np.float64) / MAX_CODE).astype(np.float32)
+    return np.where(np.asarray(amax) == 0, scale, np.maximum(scale, SMALLEST_SCALE))
 
 
 def codes_of(x: Float64, scale: Float64) -> Int8:

@@ -16,8 +16,6 @@ class Int8Channel(LinearFormat):
     """`weight` int8 (N, K), `weight_scale` fp32 (N, 1); activations per token."""
 
     name = "int8_channel"
-    weight_tile = (1, None)
-    activation_group = None
 
     def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
         """Uniform codes and scales spread over a factor of four."""
@@ -35,6 +33,10 @@ class Int8Channel(LinearFormat):
     def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
         """Codes times powers of two, ±127 in every group."""
         return _lossless_groups(rng, m, k, k)
+
+    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """Codes and a half times powers of two, ±127 in every group."""
+        return _tied_groups(rng, m, k, k)
 
     def encode_activations(self, x: Float64) -> Activations:
         """amax/127, half to even, ±127."""
@@ -61,8 +63,6 @@ class Int8Block(LinearFormat):
     """`weight` int8 (N, K), `weight_scale_inv` fp32 (⌈N/128⌉, ⌈K/128⌉); activations 1x128."""
 
     name = "int8_block"
-    weight_tile = (128, 128)
-    activation_group = 128
 
     def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
         """Uniform codes and scales spread over a factor of four."""
@@ -80,6 +80,10 @@ class Int8Block(LinearFormat):
     def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
         """Codes times powers of two, ±127 in every group."""
         return _lossless_groups(rng, m, k, 128)
+
+    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """Codes and a half times powers of two, ±127 in every group."""
+        return _tied_groups(rng, m, k, 128)
 
     def encode_activations(self, x: Float64) -> Activations:
         """amax/127, half to even, ±127."""
@@ -106,7 +110,8 @@ class Int8Block(LinearFormat):
 
 
 def _random_codes(rng: np.random.Generator, n: int, k: int) -> Int8:
-    return rng.integers(-127, 128, (n, k), dtype=np.int8)
+    # A checkpoint may hold -128, although no activation has that code.
+    return rng.integers(-128, 128, (n, k), dtype=np.int8)
 
 
 def _random_scales(rng: np.random.Generator, shape: tuple[int, ...], gain: float) -> Float32:
@@ -120,13 +125,27 @@ def _lossless_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Fl
     A code has seven bits, so the product is exact in bf16 and in fp16. Groups get different powers:
     a scale taken from a neighbour doubles or halves what it touches.
     """
+    return _scaled_groups(rng, rng.integers(-127, 128, (m, k)).astype(np.float64), group)
+
+
+def _tied_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Float64:
+    """Halfway between two codes, all but one ±127 a group.
+
+    A code and a half has eight bits, so it is exact in bf16 and in fp16. With amax 127·2^p the
+    scale is 2^p and the quotient exact by division, by fp32(1/127) and by 127/amax alike: half to
+    even is then one answer, not two.
+    """
+    return _scaled_groups(rng, rng.integers(-127, 127, (m, k)) + 0.5, group)
+
+
+def _scaled_groups(rng: np.random.Generator, codes: Float64, group: int) -> Float64:
+    m, k = codes.shape
     groups = -(-k // group)
-    codes = rng.integers(-127, 128, (m, groups * group)).astype(np.float64)
     for g in range(groups):
         place = rng.integers(g * group, min(k, (g + 1) * group), m)
         codes[np.arange(m), place] = 127.0 * rng.choice([-1.0, 1.0], m)
     exponent = rng.integers(-8, -5, (m, groups))
-    return (codes * np.repeat(np.ldexp(1.0, exponent), group, axis=1))[:, :k]
+    return codes * np.repeat(np.ldexp(1.0, exponent), group, axis=1)[:, :k]
 
 
 def _activations(x: Float64, codes: Int8, scale: Float32, group: int) -> Activations:

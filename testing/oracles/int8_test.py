@@ -70,6 +70,14 @@ def test_zero_rows_have_scale_zero_and_codes_zero() -> None:
     assert np.isfinite(int8.decode_channel(codes, scale)).all()
 
 
+def test_a_scale_is_no_smaller_than_the_smallest_normal_float32() -> None:
+    # amax/127 = 2^-127: the scale is 2^-126, and the codes are half as large.
+    codes, scale = int8.encode_tokens(np.array([[127.0, 3.0, -5.0]]) * 2.0**-127)
+    assert scale.tolist() == [[2.0**-126]]
+    assert scale.dtype == np.float32
+    assert codes.tolist() == [[64, 2, -2]]
+
+
 def test_ragged_blocks_by_hand() -> None:
     w = np.array([[1.0, 2.0, 127.0], [4.0, 3.0, 0.0], [254.0, 0.0, 0.0]])
     codes, scale = int8.encode_block(w, (2, 2))

@@ -78,7 +78,7 @@ SMALLEST_BIAS = {
     "gain": 0.001,
     "shard": 0.0015,
     "k_block": 0.005,
-    "tile": 0.01,
+    "tile": 0.02,
     "row": 0.03,
     "column": 0.2,
 }
@@ -107,11 +107,11 @@ def test_smallest_bias_found(fmt: LinearFormat, family: str, percent: float) -> 
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=by_name)
-def test_elements_show_a_global_bias_of_two_millionths(fmt: LinearFormat) -> None:
+def test_elements_show_a_global_bias_of_three_millionths(fmt: LinearFormat) -> None:
     found = 0
     for seed in range(20):
         case = field_case(fmt, seed)
-        found += "element" in alarms(biased(case, 2e-6 * case.exact))
+        found += "element" in alarms(biased(case, 3e-6 * case.exact))
     assert found >= 19
 
 

@@ -1,4 +1,4 @@
-"""Unquantised bf16 and fp16 weights, with activations for which fp32 accumulation is exact."""
+"""Unquantised weights, with activations for which fp32 accumulation is exact."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,19 +13,17 @@ from testing.oracles.formats import Activations, LinearFormat
 
 
 class Unquantised(LinearFormat):
-    """`weight` bf16 or fp16 (N, K); weights are six-bit integers times a power of two a row.
+    """`weight` bf16, fp16 or fp32 (N, K); weights are six-bit integers times a power of two a row.
 
     Activations are four-bit integers times a power of two a row, so for K ≤ 2^14 every partial sum
     is an integer below 2^24: any order of fp32 additions gives the exact product.
     """
 
-    weight_tile = (None, None)
-    activation_group = None
     quantises_activations = False
 
     def __init__(self, dtype: str = "bfloat16") -> None:
         self.name = f"unquantised_{dtype}"
-        self._dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
+        self._dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
 
     def random_weight(self, rng: np.random.Generator, n: int, k: int, gain: float) -> Tensors:
         """Six-bit integers times a power of two a row."""
@@ -39,6 +37,10 @@ class Unquantised(LinearFormat):
     def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
         """Four-bit integers times a power of two a row."""
         return rng.integers(-15, 16, (m, k)) * np.exp2(rng.integers(-5, -2, (m, 1)).astype(float))
+
+    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """There are none: nothing is quantised."""
+        return self.lossless(rng, m, k)
 
     def encode_activations(self, x: Float64) -> Activations:
         """Nothing is quantised."""
