@@ -98,23 +98,30 @@ def test_a_launcher_variable_that_is_no_number_is_named(monkeypatch: pytest.Monk
 Groups = dict[str, tuple[tuple[int, ...], int]]
 
 
-def groups_of_rank(rank: int, tensor: int, expert: int, pipeline: int) -> Groups:
+def groups_of_rank(rank: int, layouts: list[tuple[int, int, int]]) -> list[Groups]:
     torch.set_num_threads(1)
-    state.initialize_model_parallel(tensor, expert, pipeline)
-    state.initialize_model_parallel(tensor, expert, pipeline)
-    groups = {
-        "tensor": state.get_tensor_parallel_group(),
-        "expert": state.get_expert_parallel_group(),
-        "pipeline": state.get_pipeline_parallel_group(),
-    }
-    return {kind: (group.ranks, group.rank) for kind, group in groups.items()}
+    answers = []
+    for sizes in layouts:
+        state.initialize_model_parallel(*sizes)
+        state.initialize_model_parallel(*sizes)
+        groups = {
+            "tensor": state.get_tensor_parallel_group(),
+            "expert": state.get_expert_parallel_group(),
+            "pipeline": state.get_pipeline_parallel_group(),
+        }
+        answers.append({kind: (group.ranks, group.rank) for kind, group in groups.items()})
+        state.destroy_model_parallel()
+    return answers
 
 
 def collectives(rank: int) -> tuple[list[float], list[float], str]:
     torch.set_num_threads(1)
     state.initialize_model_parallel(tensor_parallel_size=2)
     total = tensor_parallel_all_reduce(torch.tensor([1.0, 10.0]) * (rank + 1))
-    whole = tensor_parallel_all_gather(torch.tensor([[rank, rank + 0.5]]), dim=0)
+    part = torch.tensor([[rank, rank + 0.5], [rank + 2.0, rank + 2.5]])
+    whole = torch.stack(
+        [tensor_parallel_all_gather(part, dim=0).t(), tensor_parallel_all_gather(part)]
+    )
     try:
         state.initialize_model_parallel(tensor_parallel_size=1, pipeline_parallel_size=2)
     except RuntimeError as error:
@@ -122,11 +129,39 @@ def collectives(rank: int) -> tuple[list[float], list[float], str]:
     return total.tolist(), whole.flatten().tolist(), "accepted"
 
 
-def test_tensor_groups_are_neighbours_and_stages_are_apart() -> None:
-    answers: list[Groups] = run_in_processes(groups_of_rank, 4, 2, 2, 2)
-    assert [a["tensor"] for a in answers] == [((0, 1), 0), ((0, 1), 1), ((2, 3), 0), ((2, 3), 1)]
-    assert [a["expert"] for a in answers] == [((0, 1), 0), ((0, 1), 1), ((2, 3), 0), ((2, 3), 1)]
-    assert [a["pipeline"] for a in answers] == [((0, 2), 0), ((1, 3), 0), ((0, 2), 1), ((1, 3), 1)]
+# (tensor, expert, pipeline) sizes of four ranks, and the groups that each rank is in.
+GROUPS: dict[tuple[int, int, int], dict[str, list[tuple[int, ...]]]] = {
+    (2, 2, 2): {
+        "tensor": [(0, 1), (0, 1), (2, 3), (2, 3)],
+        "expert": [(0, 1), (0, 1), (2, 3), (2, 3)],
+        "pipeline": [(0, 2), (1, 3), (0, 2), (1, 3)],
+    },
+    # Two ranks split each expert: those that share the experts are apart.
+    (4, 2, 1): {
+        "tensor": [(0, 1, 2, 3)] * 4,
+        "expert": [(0, 2), (1, 3), (0, 2), (1, 3)],
+        "pipeline": [(0,), (1,), (2,), (3,)],
+    },
+    (2, 1, 2): {
+        "tensor": [(0, 1), (0, 1), (2, 3), (2, 3)],
+        "expert": [(0,), (1,), (2,), (3,)],
+        "pipeline": [(0, 2), (1, 3), (0, 2), (1, 3)],
+    },
+    (4, 4, 1): {
+        "tensor": [(0, 1, 2, 3)] * 4,
+        "expert": [(0, 1, 2, 3)] * 4,
+        "pipeline": [(0,), (1,), (2,), (3,)],
+    },
+}
+
+
+def test_groups_of_four_ranks() -> None:
+    answers: list[list[Groups]] = run_in_processes(groups_of_rank, 4, list(GROUPS))
+    for rank, by_layout in enumerate(answers):
+        for (sizes, wanted), seen in zip(GROUPS.items(), by_layout, strict=True):
+            for kind, groups in wanted.items():
+                ranks = groups[rank]
+                assert seen[kind] == (ranks, ranks.index(rank)), f"rank {rank}, {sizes}, {kind}"
 
 
 def test_collectives_over_two_ranks_and_a_conflicting_setup() -> None:
@@ -134,6 +169,8 @@ def test_collectives_over_two_ranks_and_a_conflicting_setup() -> None:
     assert first == second
     total, whole, error = first
     assert total == [3.0, 30.0]
-    assert whole == [0.0, 0.5, 1.0, 1.5]
+    along_first = [0.0, 2.0, 1.0, 3.0, 0.5, 2.5, 1.5, 3.5]
+    along_last = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
+    assert whole == along_first + along_last
     assert "groups exist with sizes (tensor, expert, pipeline) = (2, 1, 1)" in error
     assert "(1, 1, 2) was asked for" in error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,43 +12,51 @@ import torch
 import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
 from layers.distributed.parallel_state import initialize_model_parallel
-from testing.harness.linear import LinearCase, build
-from testing.harness.linear_probes import kind_of
+from testing.harness.linear import Answers, LinearCase, LoadedLinear, Question, build
+from testing.harness.linear_probes import Examination
+from testing.harness.subject import Subject
+from testing.harness.tensors import KINDS
+from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
-from testing.oracles.bounds import Noise, float64_noise, no_noise, rounding_noise
 from testing.oracles.checkpoints import LinearCheckpoint
-from testing.oracles.matmul import blocked_matmul, matmul
-from testing.oracles.statistics import Comparison
+from testing.oracles.rounding import round_to
 
 RANKS = 2
 
 
 @dataclass(frozen=True)
 class Job:
-    """A layer to build and the x to give it, whole; each rank takes its part."""
+    """A layer to build and what to ask it, whole; each rank takes its part.
+
+    plant: puts a fault into the layer of the last rank.
+    """
 
     case: LinearCase
     checkpoint: LinearCheckpoint
-    x: Float64
-
-
-def new_job(case: LinearCase, seed: int) -> Job:
-    """A random checkpoint, and activations that each rank's quantiser keeps exactly."""
-    rng = np.random.default_rng(seed)
-    checkpoint = case.checkpoint(rng)
-    widths = [case.k // RANKS] * RANKS if case.kind == "row" else [case.k]
-    x = [checkpoint.format.lossless(rng, case.m, width) for width in widths]
-    return Job(case, checkpoint, np.concatenate(x, axis=1))
+    questions: list[Question]
+    plant: Callable[[LoadedLinear], None] | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One rank's part of a layer's output, the kernels that gave it, where, and in what time."""
+    """One rank's parts of a layer's outputs, the kernels that gave them, where, in what time."""
 
-    output: Float64
+    answers: Answers
     backends: dict[str, str]
     device: str
     seconds: float
+
+
+def examination_of(case: LinearCase, seed: int) -> Examination:
+    """The probes of a layer with a random checkpoint, all ranks together."""
+    rng = np.random.default_rng(seed)
+    return Examination(Subject(case, case.checkpoint(rng), _splits_x(case)), rng)
+
+
+def job_of(examination: Examination, plant: Callable[[LoadedLinear], None] | None = None) -> Job:
+    """What the ranks have to do for an examination."""
+    subject = examination.subject
+    return Job(subject.case, subject.checkpoint, examination.questions, plant)
 
 
 def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[Answer]:
@@ -55,24 +64,50 @@ def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[Answer]:
     torch.set_num_threads(1)
     initialize_model_parallel(tensor_parallel_size=RANKS)
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    answers = []
-    for job in jobs:
-        start = time.perf_counter()
-        loaded = build(job.case, job.checkpoint, device)
-        output = loaded(_rows_input(rank, job))
-        seconds = time.perf_counter() - start
-        answers.append(Answer(output, loaded.backends, loaded.device_name, seconds))
-    return answers
+    return [_answer(rank, job, device) for job in jobs]
 
 
-def joined(case: LinearCase, answers: list[Answer]) -> Float64:
+def _answer(rank: int, job: Job, device: torch.device) -> Answer:
+    start = time.perf_counter()
+    loaded = build(job.case, job.checkpoint, device)
+    if job.plant is not None and rank == RANKS - 1:
+        job.plant(loaded)
+    answers = loaded.answer([_part(rank, job.case, question) for question in job.questions])
+    return Answer(answers, loaded.backends, loaded.device_name, time.perf_counter() - start)
+
+
+def _part(rank: int, case: LinearCase, question: Question) -> Question:
+    if case.kind != "row" or not case.options.get("input_is_parallel", True):
+        return question
+    width = case.k // RANKS
+    return Question(question.x[:, rank * width : (rank + 1) * width], question.padded)
+
+
+def _splits_x(case: LinearCase) -> int:
+    return RANKS if case.kind == "row" else 1
+
+
+def verdict_of(examination: Examination, ranks: list[Answer]) -> Verdict:
+    """What the ranks' outputs, put together, say."""
+    case = examination.subject.case
+    whole = [
+        joined(case, list(parts)) for parts in zip(*(r.answers.outputs for r in ranks), strict=True)
+    ]
+    verdict = examination.judge(whole)
+    for rank in ranks:
+        verdict.add(rank.answers.findings)
+    return verdict
+
+
+def joined(case: LinearCase, parts: list[Float64]) -> Float64:
     """The whole layer's output (M, N) in the checkpoint's order, from every rank's part.
 
     Parts that ranks hold in common must be equal bit for bit.
     """
-    parts = [answer.output for answer in answers]
-    if case.kind in ("row", "replicated"):
-        assert np.array_equal(parts[0], parts[1]), "ranks hold different sums"
+    if not case.options.get("reduce_results", True):
+        return round_to(np.sum(parts, axis=0), KINDS[case.dtype])
+    if case.kind in ("row", "replicated") or case.options.get("gather_output"):
+        _require_equal(parts, "whole outputs")
         return parts[0]
     shards: list[Float64] = []
     start = 0
@@ -81,42 +116,13 @@ def joined(case: LinearCase, answers: list[Answer]) -> Float64:
         width = size if shared else size // RANKS
         pieces = [part[:, start : start + width] for part in parts]
         if shared:
-            assert np.array_equal(*pieces), "ranks hold different outputs of one shared head"
+            _require_equal(pieces, "outputs of one shared head")
             pieces = pieces[:1]
         shards += pieces
         start += width
     return np.concatenate(shards, axis=1)
 
 
-def compare_with_unsharded(job: Job, got: Float64) -> Comparison:
-    """The joined output beside the unsharded product.
-
-    A row-parallel layer rounds each rank's partial sum to the output type before adding: half an
-    ulp of each partial sum on top of the error model.
-    """
-    checkpoint, x = job.checkpoint, job.x
-    parts = blocked_matmul(x, checkpoint.weight)
-    bias = checkpoint.bias
-    exact = parts.sum(axis=0) + (0.0 if bias is None else bias)
-    noise = checkpoint.format.noise(parts, bias) + float64_noise(x, checkpoint.weight)
-    if job.case.kind == "row":
-        noise = noise + _partial_sums(job)
-    return Comparison(got, parts, exact, noise, kind_of(job.case), checkpoint.layout)
-
-
-def _rows_input(rank: int, job: Job) -> Float64:
-    if job.case.kind != "row":
-        return job.x
-    width = job.case.k // RANKS
-    return job.x[:, rank * width : (rank + 1) * width]
-
-
-def _partial_sums(job: Job) -> Noise:
-    width = job.case.k // RANKS
-    total = no_noise((job.case.m, job.checkpoint.layout.n))
-    for rank in range(RANKS):
-        columns = slice(rank * width, (rank + 1) * width)
-        bias = job.checkpoint.bias if rank == 0 else None
-        partial = matmul(job.x[:, columns], job.checkpoint.weight[:, columns], bias)
-        total = total + rounding_noise(partial, kind_of(job.case))
-    return total
+def _require_equal(parts: list[Float64], what: str) -> None:
+    for rank, part in enumerate(parts):
+        assert np.array_equal(part, parts[0], equal_nan=True), f"rank {rank} holds other {what}"

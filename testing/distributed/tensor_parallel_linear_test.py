@@ -1,42 +1,41 @@
 """Two processes share a layer; together they give what the whole checkpoint means."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
 import pytest
 
 from testing.distributed.sharded_linear import (
     RANKS,
     Answer,
-    Job,
-    compare_with_unsharded,
-    joined,
-    new_job,
+    examination_of,
+    job_of,
     run_rank,
+    verdict_of,
 )
-from testing.harness.checks import check_product
 from testing.harness.device import pool
-from testing.harness.linear import LinearCase, Method
+from testing.harness.linear import Answers, LinearCase, Method
 from testing.harness.linear_probes import record_verdict
 from testing.harness.process_group import run_in_processes
 from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
-from testing.oracles.int8_formats import Int8Block, Int8Channel
 from testing.oracles.unquantised_formats import Unquantised
+from testing.quant.int8_methods import BLOCK, CHANNEL
+from testing.quant.int8_weight_faults import one_percent
 
-CHANNEL = Method(Int8Channel(), {"quant_method": "w8a8_int8"})
-BLOCK = Method(Int8Block(), {"quant_method": "blockwise_int8", "weight_block_size": [128, 128]})
 BF16 = Method(Unquantised(), None)
 
 
 def cases_of(method: Method) -> list[LinearCase]:
     """Sizes whose halves are whole blocks, so that every method can take them."""
+    column = LinearCase(method, "column", 16, {"": 512}, 336)
     merged = LinearCase(method, "merged", 16, {"gate": 512, "up": 256}, 1040)
-    heads = {"q": 512, "k": 256, "v": 256}
-    qkv = LinearCase(method, "qkv", 5, heads, 512, head_size=128)
+    qkv = LinearCase(method, "qkv", 5, {"q": 512, "k": 256, "v": 256}, 512, head_size=128)
     row = LinearCase(method, "row", 16, {"": 384}, 1024)
+    gathered = {"gather_output": True}
     return [
-        LinearCase(method, "column", 16, {"": 512}, 336),
+        column,
         LinearCase(method, "replicated", 16, {"": 160}, 336),
         merged,
         replace(merged, fused=True, bias=True),
@@ -45,6 +44,10 @@ def cases_of(method: Method) -> list[LinearCase]:
         replace(qkv, shards={"q": 512, "k": 128, "v": 128}),
         row,
         replace(row, bias=True),
+        replace(column, bias=True, options=gathered),
+        replace(merged, options=gathered),
+        replace(row, bias=True, options={"input_is_parallel": False}),
+        replace(row, bias=True, options={"reduce_results": False}),
     ]
 
 
@@ -60,55 +63,90 @@ UNALIGNED = [
     ]
 ]
 CASES = [case for method in (CHANNEL, BLOCK, BF16) for case in cases_of(method)] + UNALIGNED
-JOBS = [new_job(case, seed) for seed, case in enumerate(CASES)]
+EXAMINATIONS = [examination_of(case, seed) for seed, case in enumerate(CASES)]
+
+
+@dataclass(frozen=True)
+class RankFault:
+    """The second rank's weight scales are 1% off; the check on the lossless grid names `places`."""
+
+    case: LinearCase
+    places: frozenset[tuple[str, str]]
+
+
+# Each rank holds one tile of the column layer, and two K blocks of the row layer.
+FAULTS = [
+    RankFault(LinearCase(method, kind, 32, {"": 256}, k), frozenset(places))
+    for method in (CHANNEL, BLOCK)
+    for kind, k, places in [
+        ("column", 128, {("tile", "tile (1, 0)")}),
+        ("row", 256, {("k_block", "K block 1 (k 128..255)")}),
+    ]
+]
+FAULTY = [examination_of(fault.case, 100 + seed) for seed, fault in enumerate(FAULTS)]
 
 
 @pytest.fixture(scope="module")
 def answers() -> list[list[Answer]]:
     """Every case's answers by rank; all cases share one world, since starting it takes seconds."""
     cuda = pool() != "cpu"
+    jobs = [job_of(e) for e in EXAMINATIONS] + [job_of(e, one_percent) for e in FAULTY]
     by_rank = run_in_processes(
-        run_rank, RANKS, JOBS, cuda, backend="nccl" if cuda else "gloo", seconds=200
+        run_rank, RANKS, jobs, cuda, backend="nccl" if cuda else "gloo", seconds=200
     )
     return [list(by_case) for by_case in zip(*by_rank, strict=True)]
-
-
-def verdict_of(job: Job, got: Float64) -> Verdict:
-    checked = check_product(compare_with_unsharded(job, got), f"tensor parallel {RANKS}")
-    return Verdict(job.case.subject).add(checked.findings, checked.statistics)
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case.subject for case in CASES])
 def test_ranks_together_are_the_checkpoint(answers: list[list[Answer]], index: int) -> None:
     case, (first, _) = CASES[index], answers[index]
-    verdict = verdict_of(JOBS[index], joined(case, answers[index]))
+    verdict = verdict_of(EXAMINATIONS[index], answers[index])
     record_verdict(verdict, case, first.backends, first.device, first.seconds)
     verdict.require()
 
 
-def index_of(kind: str, bias: bool) -> int:
-    return next(
-        i for i, c in enumerate(CASES) if c.kind == kind and c.bias == bias and c.method == CHANNEL
-    )
+@pytest.mark.parametrize("index", range(len(FAULTS)), ids=[f.case.subject for f in FAULTS])
+def test_a_fault_of_one_rank_is_named(answers: list[list[Answer]], index: int) -> None:
+    verdict = verdict_of(FAULTY[index], answers[len(CASES) + index])
+    assert named(verdict) == FAULTS[index].places, str(verdict)
+
+
+def named(verdict: Verdict) -> set[tuple[str, str]]:
+    """(family, place) of the parts that the lossless grid shows to be biased."""
+    found = [f for f in verdict.findings if f.check == "lossless grid" and f.family != "element"]
+    return {(f.family, f.place) for f in found}
+
+
+def index_of(kind: str, bias: bool = False, options: Mapping[str, Any] | None = None) -> int:
+    wanted = (kind, bias, options or {}, CHANNEL)
+    return next(i for i, c in enumerate(CASES) if (c.kind, c.bias, c.options, c.method) == wanted)
+
+
+def changed(answer: Answer, grid: Float64) -> Answer:
+    """The answer with another output for the first question."""
+    outputs = [grid, *answer.answers.outputs[1:]]
+    return replace(answer, answers=Answers(outputs, answer.answers.findings))
 
 
 def test_a_rank_counted_twice_would_show(answers: list[list[Answer]]) -> None:
-    index = index_of("merged", False)
-    parts = [answers[index][0], answers[index][0]]
-    assert "shard 'gate'" in str(verdict_of(JOBS[index], joined(CASES[index], parts)))
+    index = index_of("merged")
+    first = answers[index][0]
+    assert "shard 'gate'" in str(verdict_of(EXAMINATIONS[index], [first, first]))
 
 
 def test_a_missing_reduction_would_show(answers: list[list[Answer]]) -> None:
-    index = index_of("row", False)
-    job, width = JOBS[index], CASES[index].k // RANKS
-    missing = job.x[:, width:] @ job.checkpoint.weight[:, width:].T
-    found = str(verdict_of(job, joined(CASES[index], answers[index]) - missing))
-    assert "K block 4 (k 512..639)" in found
+    index = index_of("row")
+    examination, width = EXAMINATIONS[index], CASES[index].k // RANKS
+    weight = examination.subject.checkpoint.weight
+    missing = examination.questions[0].x[:, width:] @ weight[:, width:].T
+    ranks = [changed(a, a.answers.outputs[0] - missing) for a in answers[index]]
+    blocks = {("k_block", f"K block {b} (k {128 * b}..{128 * b + 127})") for b in range(4, 8)}
+    assert named(verdict_of(examination, ranks)) >= blocks
 
 
 def test_a_bias_added_by_every_rank_would_show(answers: list[list[Answer]]) -> None:
-    index = index_of("row", True)
-    job = JOBS[index]
-    assert job.checkpoint.bias is not None
-    got = joined(CASES[index], answers[index]) + job.checkpoint.bias
-    assert not verdict_of(job, np.asarray(got)).ok
+    index = index_of("row", bias=True)
+    bias = EXAMINATIONS[index].subject.checkpoint.bias
+    assert bias is not None
+    ranks = [changed(a, a.answers.outputs[0] + bias) for a in answers[index]]
+    assert not verdict_of(EXAMINATIONS[index], ranks).ok

@@ -1,25 +1,29 @@
 """Findings say what was seen, what was wanted and where, in one line."""
 
 import numpy as np
+import pytest
 
 from testing.harness.checks import (
     check_codes,
     check_finite,
-    check_nan_row,
     check_noise,
     check_product,
     check_readback,
+    check_row_of_zeros,
+    check_spoilt_row,
+    noise_deviation,
 )
 from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import linear_checkpoint
-from testing.oracles.int8_formats import Int8Block
+from testing.oracles.int8_formats import Int8Block, Int8Channel
 from testing.oracles.matmul import blocked_matmul
 from testing.oracles.probes import natural, one_hot
 from testing.oracles.rounding import BF16, round_to
 from testing.oracles.statistics import Comparison
 
 FORMAT = Int8Block()
+INT8 = [Int8Channel(), FORMAT]
 RNG = np.random.default_rng(50)
 CHECKPOINT = linear_checkpoint(RNG, FORMAT, {"gate": 256, "up": 256}, 512)
 X = FORMAT.lossless(RNG, 16, 512)
@@ -96,23 +100,56 @@ def test_message_of_a_wrong_code() -> None:
     assert finding.place == "row 1, k 200"
 
 
-def test_rounding_noise_is_as_predicted_and_truncation_is_fourfold() -> None:
-    for seed in range(30):
-        x = natural(np.random.default_rng(seed), 16, 384)
-        want = FORMAT.encode_activations(x)
-        assert check_noise(want.values, x, FORMAT).findings == []
+def test_right_noise_stays_within_three_deviations_as_often_as_normal_noise() -> None:
+    deviates = []
+    for seed in range(1000):
+        fmt = INT8[seed % 2]
+        x = natural(np.random.default_rng(seed), *[(3, 48), (5, 336), (1, 130)][seed % 3])
+        want = fmt.encode_activations(x)
+        checked = check_noise(want.values, x, want, fmt)
+        assert checked.findings == []
+        ratio = checked.statistics["activation_noise_ratio"]
+        deviates.append((ratio - 1) / noise_deviation(want))
+    assert 0.9 < np.std(deviates) < 1.1
+    assert np.mean(np.abs(deviates) > 3) < 0.01
+
+
+def test_truncation_makes_the_noise_fourfold() -> None:
+    x = natural(np.random.default_rng(53), 16, 384)
+    want = FORMAT.encode_activations(x)
     step = np.where(want.step == 0, 1, want.step)
-    checked = check_noise(np.trunc(x / step) * step, x, FORMAT)
+    checked = check_noise(np.trunc(x / step) * step, x, want, FORMAT)
     assert 3.5 < checked.statistics["activation_noise_ratio"] < 4.5
     assert "truncation in place of rounding gives 4" in checked.findings[0].message
 
 
-def test_nan_must_fill_its_row_and_stay_there() -> None:
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_must_fill_its_row_and_stay_there(value: float) -> None:
     clean = np.ones((3, 4))
     right = clean.copy()
     right[1] = np.nan
-    assert check_nan_row(clean, right, 1) == []
-    swallowed = check_nan_row(clean, clean, 1)
-    assert "x has a NaN in row 1, yet 4 of 4 outputs there are numbers" in str(swallowed[0])
-    spread = check_nan_row(clean, np.full((3, 4), np.nan), 1)
-    assert "a NaN in row 1 of x changed 2 other rows, the first row 0" in str(spread[0])
+    assert check_spoilt_row(clean, right, 1, value) == []
+    (swallowed,) = check_spoilt_row(clean, clean, 1, value)
+    assert f"x has {value} in row 1, yet 4 of 4 outputs there are not NaN" in str(swallowed)
+    (spread,) = check_spoilt_row(clean, np.full((3, 4), np.nan), 1, value)
+    assert f"{value} in row 1 of x changed 2 other rows, first row 0" in str(spread)
+
+
+def test_infinite_outputs_do_where_nothing_was_quantised() -> None:
+    clean = np.ones((3, 4))
+    infinite = clean.copy()
+    infinite[1] = [np.inf, -np.inf, np.nan, np.inf]
+    assert check_spoilt_row(clean, infinite, 1, np.inf, must_be_nan=False) == []
+    (kept,) = check_spoilt_row(clean, infinite, 1, np.inf)
+    assert "yet 3 of 4 outputs there are not NaN" in str(kept)
+    (finite,) = check_spoilt_row(clean, clean, 1, np.inf, must_be_nan=False)
+    assert "yet 4 of 4 outputs there are finite" in str(finite)
+
+
+def test_a_row_of_zeros_gives_the_bias() -> None:
+    bias = np.arange(512.0)
+    got = np.ones((3, 512))
+    got[1] = bias
+    assert check_row_of_zeros(got, 1, bias, CHECKPOINT.layout) == []
+    (wrong,) = check_row_of_zeros(got, 1, None, CHECKPOINT.layout)
+    assert "row 1 of x is all zeros, yet 511 of its outputs are not the bias or 0" in str(wrong)

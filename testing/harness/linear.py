@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from layers.linear.row import RowParallelLinear
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.registry import get_quantization_config
 from layers.weights import load_weights, process_weights_after_loading
-from testing.harness.memory import padded_view
+from testing.harness.memory import padded_view, poisoned_memory
 from testing.harness.tensors import DTYPES, floats_to_torch, to_numpy, to_torch
+from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import LinearCheckpoint, linear_checkpoint
 from testing.oracles.formats import LinearFormat
@@ -55,6 +56,7 @@ class LinearCase:
     fused: the checkpoint holds shards as one tensor.
     backend: kernel backend asked for; None leaves the choice to the layer.
     head_size: outputs of one head, for qkv.
+    options: further keywords of the layer's class, such as gather_output.
     """
 
     method: Method
@@ -67,6 +69,7 @@ class LinearCase:
     fused: bool = False
     backend: str | None = None
     head_size: int = 64
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -77,6 +80,7 @@ class LinearCase:
     def subject(self) -> str:
         """The layer as messages name it."""
         flags = "".join([", bias" * self.bias, ", fused" * self.fused])
+        flags += "".join(f", {name}={value}" for name, value in self.options.items())
         return (
             f"{self.method.format.name} {self.kind} layer {_PLACES[self.kind][1]} "
             f"({self.backend or 'default'}, {self.dtype}, {self.shape}{flags})"
@@ -92,9 +96,25 @@ class LinearCase:
         return linear_checkpoint(rng, self.method.format, dict(self.shards), self.k, self.bias)
 
 
+@dataclass(frozen=True)
+class Question:
+    """One x (M, K) to give to a layer, exact in its dtype; `padded` makes it a window into NaN."""
+
+    x: Float64
+    padded: bool = False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Outputs (M, N), one a question, and findings of memory changed that a caller holds."""
+
+    outputs: list[Float64]
+    findings: list[Finding]
+
+
 @dataclass
 class LoadedLinear:
-    """A layer that is ready, taking and giving float64 arrays.
+    """A layer that is ready, taking and giving float64 arrays; memory that it takes is poisoned.
 
     backends: kernels that it chose, by operation.
     """
@@ -109,10 +129,43 @@ class LoadedLinear:
         device = self.layer.device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
-    def __call__(self, x: Float64, padded: bool = False) -> Float64:
-        """x (M, K) exact in the case's dtype → (M, N). padded: x is a window into NaN."""
-        tensor = floats_to_torch(x, DTYPES[self.case.dtype], self.layer.device)
-        return to_numpy(self.layer(padded_view(tensor) if padded else tensor))
+    def __call__(self, x: Float64) -> Float64:
+        """x (…, K) exact in the case's dtype → (…, N)."""
+        return self.answer([Question(x)]).outputs[0]
+
+    def answer(self, questions: Sequence[Question]) -> Answers:
+        """Every question in turn, while each x and each earlier output is kept and then looked at.
+
+        A layer that writes into its input, or gives two calls one buffer, is right in each call.
+        """
+        inputs = [self._tensor(question) for question in questions]
+        with poisoned_memory():
+            held = []
+            for x in inputs:
+                output = self.layer(x)
+                held.append((output, to_numpy(output)))
+        findings = _changes("x", "the layer", [q.x for q in questions], inputs)
+        outputs = [seen for _, seen in held]
+        findings += _changes("output", "a later call", outputs, [output for output, _ in held])
+        return Answers(outputs, findings)
+
+    def _tensor(self, question: Question) -> torch.Tensor:
+        tensor = floats_to_torch(question.x, DTYPES[self.case.dtype], self.layer.device)
+        return padded_view(tensor) if question.padded else tensor
+
+
+def _changes(
+    place: str, by: str, before: Sequence[Float64], after: Sequence[torch.Tensor]
+) -> list[Finding]:
+    changed = [
+        i
+        for i, (old, tensor) in enumerate(zip(before, after, strict=True))
+        if not np.array_equal(old, to_numpy(tensor), equal_nan=True)
+    ]
+    if not changed:
+        return []
+    message = f"{place} of {len(changed)} of {len(before)} calls was changed by {by}"
+    return [Finding("memory", "memory", place, f"{message}, first of call {changed[0]}")]
 
 
 def checkpoint_tensors(case: LinearCase, checkpoint: LinearCheckpoint) -> Iterator[Named]:
@@ -140,9 +193,8 @@ def quant_config(case: LinearCase) -> QuantizationConfig | None:
     if case.method.config is None:
         return None
     config = dict(case.method.config) | {"packed_modules_mapping": PACKED}
-    if case.backend is not None:
-        config["backend"] = case.backend
-    return get_quantization_config(str(config["quant_method"])).from_config(config)
+    method = get_quantization_config(str(config["quant_method"]))
+    return method.from_config(config, backend=case.backend)
 
 
 def new_layer(case: LinearCase, device: torch.device | str) -> LinearBase:
@@ -153,6 +205,7 @@ def new_layer(case: LinearCase, device: torch.device | str) -> LinearBase:
         "quant_config": quant_config(case),
         "prefix": case.prefix,
         "device": device,
+        **case.options,
     }
     sizes = list(case.shards.values())
     if case.kind == "qkv":
@@ -186,15 +239,16 @@ def build(
     device: torch.device | str,
     change: Callable[[Iterator[Named]], Iterator[Named]] = lambda tensors: tensors,
 ) -> LoadedLinear:
-    """Construct, load and post-process the layer.
+    """Construct, load and post-process the layer, in poisoned memory.
 
     change: alters the checkpoint on its way in, to see whether the checks notice.
 
     Raises:
         WeightLoadError, BackendUnavailable, ValueError: as the layer does.
     """
-    layer = new_layer(case, device)
-    model = model_of(case, layer)
-    load_weights(model, change(checkpoint_tensors(case, checkpoint)), PACKED)
-    process_weights_after_loading(model)
+    with poisoned_memory():
+        layer = new_layer(case, device)
+        model = model_of(case, layer)
+        load_weights(model, change(checkpoint_tensors(case, checkpoint)), PACKED)
+        process_weights_after_loading(model)
     return LoadedLinear(case, layer, dict(getattr(layer.quant_method, "backends", {})))

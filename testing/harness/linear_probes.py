@@ -1,155 +1,233 @@
-"""The probes of a loaded linear layer: what it multiplies, holds, quantises and lets through."""
+"""The probes of a loaded linear layer: what it multiplies, holds, quantises and lets through.
+
+A probe asks questions (some x) and judges the outputs; how the outputs came about, by one layer or
+by the ranks that share it, is not its business.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from testing.harness.checks import (
+    Checked,
     check_codes,
+    check_elements,
     check_finite,
-    check_nan_row,
     check_noise,
     check_product,
     check_readback,
+    check_row_of_zeros,
+    check_spoilt_row,
 )
-from testing.harness.linear import LinearCase, LoadedLinear, build
-from testing.harness.memory import poisoned_memory
+from testing.harness.linear import LinearCase, LoadedLinear, Question, build
 from testing.harness.records import record
-from testing.harness.tensors import DTYPES, KINDS
+from testing.harness.subject import Subject
 from testing.harness.verdict import Finding, Verdict
 from testing.oracles.arrays import Float64
-from testing.oracles.bounds import Noise, float64_noise
+from testing.oracles.bounds import Noise
 from testing.oracles.checkpoints import LinearCheckpoint
-from testing.oracles.matmul import blocked_matmul, matmul
-from testing.oracles.probes import natural, one_hot
-from testing.oracles.rounding import FloatType
+from testing.oracles.matmul import matmul
+from testing.oracles.probes import natural, one_hot, wide_range
 from testing.oracles.statistics import Comparison
 
-Probe = Callable[[LoadedLinear, LinearCheckpoint, np.random.Generator], Verdict]
+
+class Probe(ABC):
+    """One thing to ask of a layer."""
+
+    @abstractmethod
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """The x to give to the layer; none where the format leaves nothing to ask."""
+
+    @abstractmethod
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """What the outputs `got` (M, N) for the questions' `x` (M, K) show."""
 
 
-def kind_of(case: LinearCase) -> FloatType:
-    """The float type of a layer's inputs and outputs."""
-    return KINDS[DTYPES[case.dtype]]
-
-
-def compare(
-    loaded: LoadedLinear,
-    checkpoint: LinearCheckpoint,
-    x: Float64,
-    got: Float64,
-    allowance: Noise | None = None,
-) -> Comparison:
-    """The layer's output for x beside the product of x and the checkpoint's weight."""
-    parts = blocked_matmul(x, checkpoint.weight)
-    bias = checkpoint.bias
-    exact = parts.sum(axis=0) + (0.0 if bias is None else bias)
-    noise = checkpoint.format.noise(parts, bias) + float64_noise(x, checkpoint.weight)
-    if allowance is not None:
-        noise = noise + allowance
-    return Comparison(got, parts, exact, noise, kind_of(loaded.case), checkpoint.layout)
-
-
-def probe_product(
-    loaded: LoadedLinear, checkpoint: LinearCheckpoint, rng: np.random.Generator
-) -> Verdict:
-    """Lossless grid: quantising x loses nothing, so the output is x·wᵀ rounded once.
+class LosslessGrid(Probe):
+    """Quantising x loses nothing, so the output is x·wᵀ rounded once.
 
     x is contiguous once and a window into NaN once: the bits must not differ.
     """
-    verdict = Verdict(loaded.case.subject)
-    x = checkpoint.format.lossless(rng, loaded.case.m, loaded.case.k)
-    with poisoned_memory():
-        got = loaded(x)
-        padded = loaded(x, padded=True)
-    checked = check_product(compare(loaded, checkpoint, x, got), "lossless grid")
-    verdict.add(checked.findings, checked.statistics)
-    differs = ~((got == padded) | (np.isnan(got) & np.isnan(padded)))
-    if differs.any():
-        row, column = np.argwhere(differs)[0]
-        place = f"row {row}, {checkpoint.layout.column_label(int(column))}"
-        message = f"{differs.sum()} outputs change when x lies in a wider tensor, first {place}"
-        verdict.add([Finding("padding", "element", place, message, float(differs.sum()))])
-    return verdict
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """The same x twice."""
+        x = subject.lossless(rng)
+        return [Question(x), Question(x, padded=True)]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Elements and statistics, and the bits in the wider tensor."""
+        checked = check_product(subject.compare(x[0], got[0]), "lossless grid")
+        differs = ~((got[0] == got[1]) | (np.isnan(got[0]) & np.isnan(got[1])))
+        if differs.any():
+            row, column = np.argwhere(differs)[0]
+            place = f"row {row}, {subject.checkpoint.layout.column_label(int(column))}"
+            message = f"{differs.sum()} outputs change when x lies in a wider tensor, first {place}"
+            finding = Finding("padding", "element", place, message, float(differs.sum()))
+            return Checked([*checked.findings, finding], checked.statistics)
+        return checked
 
 
-def probe_readback(
-    loaded: LoadedLinear, checkpoint: LinearCheckpoint, rng: np.random.Generator
-) -> Verdict:
-    """x = I reads every weight cell back, without the bias's help: it is part of the comparison."""
-    x = one_hot(loaded.case.k)
-    with poisoned_memory():
-        got = loaded(x)
-    checked = check_readback(compare(loaded, checkpoint, x, got))
-    return Verdict(loaded.case.subject).add(checked.findings, checked.statistics)
+class Readback(Probe):
+    """x = I reads every weight cell back; a bias is part of the comparison."""
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """The identity (K, K)."""
+        return [Question(one_hot(subject.case.k))]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Cell by cell."""
+        return check_readback(subject.compare(x[0], got[0]))
 
 
-def probe_natural(
-    loaded: LoadedLinear, checkpoint: LinearCheckpoint, rng: np.random.Generator
-) -> Verdict:
-    """Normal activations: the output is x̂·wᵀ, x̂ by the declared rule, rounded once.
+class NaturalData(Probe):
+    """The output is x̂·wᵀ, x̂ by the declared rule, rounded once."""
 
-    Where x lies on a tie of the quantiser x̂ may be a step off, which the bound allows.
-    """
-    if not checkpoint.format.quantises_activations:
-        return Verdict(loaded.case.subject)
-    x = natural(rng, loaded.case.m, loaded.case.k, kind_of(loaded.case))
-    want = checkpoint.format.encode_activations(x)
-    spread = matmul(want.near_tie * want.step, np.abs(checkpoint.weight))
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """Normal activations."""
+        if not subject.checkpoint.format.quantises_activations:
+            return []
+        return [Question(natural(rng, subject.case.m, subject.case.k, subject.kind))]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Elements and statistics; the latter are not kept beside those of the lossless grid."""
+        checked = check_product(_beside_quantised(subject, x[0], got[0]), "natural data")
+        return Checked(checked.findings, {})
+
+
+class WideRange(Probe):
+    """The same near the ends of the range of x: no floor or flush but the declared one."""
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """A few rows, of very different size."""
+        if not subject.checkpoint.format.quantises_activations:
+            return []
+        return [Question(wide_range(rng, subject.case.k, subject.kind))]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Elements, by row."""
+        checked = check_elements(_beside_quantised(subject, x[0], got[0]), "range of x")
+        return Checked(checked.findings, {})
+
+
+def _beside_quantised(subject: Subject, x: Float64, got: Float64) -> Comparison:
+    # Where x lies on a tie of the quantiser x̂ may be a step off.
+    want = subject.encode(x)
+    spread = matmul(want.near_tie * want.step, np.abs(subject.checkpoint.weight))
     allowance = Noise(spread, spread / 2, np.zeros_like(spread))
-    with poisoned_memory():
-        got = loaded(x)
-    comparison = compare(loaded, checkpoint, want.values, got, allowance)
-    checked = check_product(comparison, "natural data")
-    return Verdict(loaded.case.subject).add(checked.findings)
+    return subject.compare(want.values, got, allowance)
 
 
-def probe_nan(
-    loaded: LoadedLinear, checkpoint: LinearCheckpoint, rng: np.random.Generator
-) -> Verdict:
-    """One NaN in one row of x, another row all zeros."""
-    case = loaded.case
-    verdict = Verdict(case.subject)
-    x = natural(rng, max(case.m, 3), case.k, kind_of(case))
-    x[1] = 0.0
-    clean = loaded(x)
-    verdict.add(check_finite(clean, checkpoint.layout, "row of zeros"))
-    row = int(rng.integers(len(x)))
-    x[row, int(rng.integers(case.k))] = np.nan
-    with poisoned_memory():
-        return verdict.add(check_nan_row(clean, loaded(x), row))
+class Ties(Probe):
+    """Where x lies on a tie and all arithmetic is exact, half to even leaves one answer."""
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """Codes and a half."""
+        if not subject.checkpoint.format.quantises_activations:
+            return []
+        return [Question(subject.ties(rng))]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """As on the lossless grid."""
+        comparison = subject.compare(subject.encode(x[0]).values, got[0])
+        return Checked(check_product(comparison, "ties").findings, {})
 
 
-def probe_activations(
-    loaded: LoadedLinear, checkpoint: LinearCheckpoint, rng: np.random.Generator
-) -> Verdict:
+class SpoiltRows(Probe):
+    """A NaN, an Inf and a -Inf, each in one row of x, spoil that row only; a row is all zeros."""
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """x without, then with each of them."""
+        case = subject.case
+        clean = natural(rng, max(case.m, 3), case.k, subject.kind)
+        clean[1] = 0.0
+        questions = [Question(clean)]
+        for value, row in ((np.nan, len(clean) - 1), (np.inf, 0), (-np.inf, 2)):
+            x = clean.copy()
+            x[row, int(rng.integers(case.k))] = value
+            questions.append(Question(x))
+        return questions
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Which rows are NaN, and whether any other changed."""
+        clean, bias = got[0], subject.checkpoint.bias
+        findings = check_row_of_zeros(clean, 1, bias, subject.checkpoint.layout)
+        for asked, output in zip(x[1:], got[1:], strict=True):
+            row, column = (int(i) for i in np.argwhere(~np.isfinite(asked))[0])
+            value = float(asked[row, column])
+            # A product without a quantiser may leave Inf times a weight as it is.
+            must_be_nan = np.isnan(value) or subject.checkpoint.format.quantises_activations
+            findings += check_spoilt_row(clean, output, row, value, bool(must_be_nan))
+        return Checked(findings, {})
+
+
+class ActivationCodes(Probe):
     """With an identity weight the output is x̂: codes by the declared rule, noise as predicted."""
-    fmt = checkpoint.format
-    x = natural(rng, loaded.case.m, loaded.case.k, kind_of(loaded.case))
-    want = fmt.encode_activations(x)
-    with poisoned_memory():
-        read = loaded(x)
-    verdict = Verdict(loaded.case.subject)
-    verdict.add(check_finite(read, checkpoint.layout, "activation codes"))
-    if verdict.ok:
-        verdict.add(check_codes(read, x, want))
-        checked = check_noise(fmt.snap(read, want), x, fmt)
-        verdict.add(checked.findings, checked.statistics)
-    return verdict
+
+    def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
+        """Normal activations."""
+        return [Question(natural(rng, subject.case.m, subject.case.k, subject.kind))]
+
+    def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
+        """Code by code, and the power of x̂ - x."""
+        fmt, asked, read = subject.checkpoint.format, x[0], got[0]
+        want = subject.encode(asked)
+        findings = check_finite(read, subject.checkpoint.layout, "activation codes")
+        if findings:
+            return Checked(findings, {})
+        findings = check_codes(read, asked, want)
+        checked = check_noise(fmt.snap(read, want), asked, want, fmt)
+        return Checked(findings + checked.findings, checked.statistics)
 
 
-LINEAR_PROBES: tuple[Probe, ...] = (probe_product, probe_readback, probe_natural, probe_nan)
+LINEAR_PROBES: tuple[Probe, ...] = (
+    LosslessGrid(),
+    Readback(),
+    NaturalData(),
+    WideRange(),
+    Ties(),
+    SpoiltRows(),
+)
+
+
+class Examination:
+    """Probes of one subject with their questions; ask them all, then judge.
+
+    questions: in the order in which `judge` wants the outputs.
+    """
+
+    def __init__(
+        self, subject: Subject, rng: np.random.Generator, probes: Sequence[Probe] = LINEAR_PROBES
+    ) -> None:
+        self.subject = subject
+        self._asked = [(probe, probe.ask(subject, rng)) for probe in probes]
+
+    @property
+    def questions(self) -> list[Question]:
+        """Of all probes."""
+        return [question for _, questions in self._asked for question in questions]
+
+    def judge(self, outputs: Sequence[Float64]) -> Verdict:
+        """outputs: (M, N) of the whole layer, one a question."""
+        verdict = Verdict(self.subject.case.subject)
+        left = list(outputs)
+        for probe, questions in self._asked:
+            got, left = left[: len(questions)], left[len(questions) :]
+            if questions:
+                checked = probe.judge(self.subject, [q.x for q in questions], got)
+                verdict.add(checked.findings, checked.statistics)
+        return verdict
 
 
 def examine(
     loaded: LoadedLinear,
     checkpoint: LinearCheckpoint,
     rng: np.random.Generator,
-    probes: tuple[Probe, ...] = LINEAR_PROBES,
+    probes: Sequence[Probe] = LINEAR_PROBES,
     recorded: bool = True,
 ) -> Verdict:
     """Run the probes on a layer and put their verdicts together.
@@ -157,10 +235,9 @@ def examine(
     recorded: keep the statistics among the test's outputs; not for a layer with a planted fault.
     """
     start = time.perf_counter()
-    verdict = Verdict(loaded.case.subject)
-    for probe in probes:
-        part = probe(loaded, checkpoint, rng)
-        verdict.add(part.findings, part.statistics)
+    examination = Examination(Subject(loaded.case, checkpoint), rng, probes)
+    answers = loaded.answer(examination.questions)
+    verdict = examination.judge(answers.outputs).add(answers.findings)
     if recorded:
         seconds = time.perf_counter() - start
         record_verdict(verdict, loaded.case, loaded.backends, loaded.device_name, seconds)

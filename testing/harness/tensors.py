@@ -10,10 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from testing.oracles.arrays import Float64
-from testing.oracles.rounding import BF16, FP16, FloatType
+from testing.oracles.rounding import BF16, FP16, FP32, FloatType
 
-DTYPES: dict[str, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-KINDS: dict[torch.dtype, FloatType] = {torch.bfloat16: BF16, torch.float16: FP16}
+DTYPES: dict[str, torch.dtype] = {
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float32": torch.float32,
+}
+KINDS: dict[str, FloatType] = {"bfloat16": BF16, "float16": FP16, "float32": FP32}
 
 
 def to_torch(array: NDArray[Any], device: torch.device | str = "cpu") -> torch.Tensor:

@@ -8,7 +8,8 @@ class Finding:
     """One thing that is wrong.
 
     check: which probe found it, such as 'lossless grid'.
-    family: that of a biased place, or element, cell, code, noise, finite or nan.
+    family: that of a biased place, or element, cell, code, noise, finite, zeros, spoilt, spread,
+        memory.
     place: where, such as "tile (2, 3) of shard 'up'".
     message: what was seen and what was wanted there.
     value: the figure seen, where there is one (a gain, a count).

@@ -47,6 +47,14 @@ def test_environment_asks_for_a_backend(monkeypatch: pytest.MonkeyPatch) -> None
         built(CASE)
 
 
+def test_the_environment_is_passed_over_where_the_operation_has_no_such_backend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_BACKEND", "sgl_kernel")
+    best = promised(BLOCK_BACKENDS)[0]
+    assert built(BLOCK_CASE).backends["int8_block_scaled_mm"] == best
+
+
 def test_the_config_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUMBLINE_BACKEND", "cublas")
     assert built(replace(CASE, backend="torch")).backends["int8_scaled_mm"] == "torch"

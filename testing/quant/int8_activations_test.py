@@ -9,7 +9,7 @@ import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
 from testing.harness.device import device
 from testing.harness.linear import LinearCase, Method, build
-from testing.harness.linear_probes import examine, probe_activations
+from testing.harness.linear_probes import ActivationCodes, examine
 from testing.oracles.checkpoints import identity_checkpoint
 from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
 from testing.quant.linear_cases import promised
@@ -28,7 +28,7 @@ def test_codes_follow_the_rule(method: Method, backend: str, dtype: str, m: int,
     checkpoint = identity_checkpoint(method.format, k)
     loaded = build(case, checkpoint, device())
     rng = np.random.default_rng(m * k)
-    examine(loaded, checkpoint, rng, (probe_activations,)).require()
+    examine(loaded, checkpoint, rng, [ActivationCodes()]).require()
 
 
 @pytest.mark.parametrize("method", [CHANNEL, BLOCK], ids=["channel", "block"])

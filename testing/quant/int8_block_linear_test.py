@@ -9,11 +9,20 @@ from testing.harness.device import device
 from testing.harness.linear import LinearCase, new_layer
 from testing.harness.linear_probes import examine_case
 from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS
-from testing.quant.linear_cases import case_id, linear_cases, odd_case, promised, seed_of
+from testing.quant.linear_cases import (
+    case_id,
+    float32_case,
+    linear_cases,
+    odd_case,
+    promised,
+    seed_of,
+)
+
+CASES = [*linear_cases(BLOCK), odd_case(BLOCK), float32_case(BLOCK)]
 
 
 @pytest.mark.parametrize("backend", promised(BLOCK_BACKENDS))
-@pytest.mark.parametrize("case", [*linear_cases(BLOCK), odd_case(BLOCK)], ids=case_id)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_layer_is_the_checkpoint(case: LinearCase, backend: str) -> None:
     examine_case(replace(case, backend=backend), seed_of(case), device()).require()
 

@@ -66,6 +66,12 @@ def odd_case(method: Method) -> LinearCase:
     return LinearCase(method, "column", m, {"": n}, k)
 
 
+def float32_case(method: Method) -> LinearCase:
+    """A merged layer whose inputs and outputs are float32: no rounding hides fp32 arithmetic."""
+    shards = {"gate": 256, "up": 160}
+    return LinearCase(method, "merged", 9, shards, 1040, dtype="float32", bias=True)
+
+
 def case_id(case: LinearCase) -> str:
     """`merged-M16-N256+256-K512-bfloat16-fused`, for pytest."""
     flags = "-bias" * case.bias + "-fused" * case.fused

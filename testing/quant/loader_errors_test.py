@@ -123,8 +123,9 @@ def test_a_transposed_weight() -> None:
     [
         (MERGED, f"{UP}.weight", torch.uint8, "torch.int8"),
         (MERGED, f"{UP}.weight", torch.bfloat16, "torch.int8"),
-        (MERGED, f"{UP}.weight_scale", torch.bfloat16, "torch.float32"),
-        (MERGED_BLOCK, f"{UP}.weight_scale_inv", torch.float16, "torch.float32"),
+        (MERGED, f"{UP}.weight_scale", torch.float64, "torch.float32"),
+        (MERGED, f"{UP}.weight_scale", torch.float8_e4m3fn, "torch.float32"),
+        (MERGED_BLOCK, f"{UP}.weight_scale_inv", torch.int8, "torch.float32"),
         (PLAIN, f"{UP}.weight", torch.int8, "torch.bfloat16"),
     ],
 )
@@ -133,6 +134,23 @@ def test_wrong_dtype(case: LinearCase, name: str, dtype: torch.dtype, wanted: st
     assert name in message
     assert f"has dtype {dtype}" in message
     assert wanted in message
+
+
+@pytest.mark.parametrize("case", [MERGED, MERGED_BLOCK], ids=lambda c: c.method.format.name)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrower_scales_are_widened_exactly(case: LinearCase, dtype: torch.dtype) -> None:
+    def rounded(tensors: Iterator[Named]) -> Iterator[Named]:
+        return ((n, t.to(dtype) if "scale" in n else t) for n, t in tensors)
+
+    def rounded_and_widened(tensors: Iterator[Named]) -> Iterator[Named]:
+        return ((n, t.to(dtype).float() if "scale" in n else t) for n, t in tensors)
+
+    checkpoint = case.checkpoint(np.random.default_rng(37))
+    x = case.method.format.lossless(np.random.default_rng(38), 4, 256)
+    got, want = (
+        build(case, checkpoint, device(), change)(x) for change in (rounded, rounded_and_widened)
+    )
+    assert np.array_equal(got, want)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -53,12 +53,19 @@ def test_no_config_is_unquantised() -> None:
         ("*.down_proj", "model.layers.0.mlp.down_proj", True),
         ("*.down_proj", "model.layers.0.mlp.up_proj", False),
         (r"re:model\.layers\.\d\.self_attn.*", "model.layers.3.self_attn.o_proj", True),
+        ("re:.*vision_tower", "model.vision_tower.layers.0.q_proj", True),
+        ("re:vision_tower", "model.vision_tower.layers.0.q_proj", False),
         (r"re:model\.layers\.\d\.self_attn.*", "model.layers.13.self_attn.o_proj", False),
     ],
 )
 def test_ignored_layers(key: str, entry: str, prefix: str, ignored: bool) -> None:
     method = method_of(prefix, "w8a8_int8", **{key: [entry]})
     assert method == ("UnquantizedLinearMethod" if ignored else "W8A8Int8LinearMethod")
+
+
+def test_an_entry_that_is_no_regular_expression_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'re:\(mlp' is not a regular expression"):
+        method_of("model.layers.0.mlp.up_proj", ignore=["re:(mlp"])
 
 
 def merged(ignored: list[str]) -> MergedColumnParallelLinear:

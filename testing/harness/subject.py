@@ -1,0 +1,87 @@
+"""A layer's case and checkpoint, and what a right layer makes of x, whoever shares the work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from testing.harness.linear import LinearCase
+from testing.harness.tensors import KINDS
+from testing.oracles.arrays import Float64
+from testing.oracles.bounds import Noise, float64_noise, rounding_noise, subnormal_noise
+from testing.oracles.checkpoints import LinearCheckpoint
+from testing.oracles.formats import Activations
+from testing.oracles.matmul import blocked_matmul, matmul
+from testing.oracles.rounding import FloatType
+from testing.oracles.statistics import Comparison
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a layer should hold.
+
+    ranks: how many share the columns of x, as in a row-parallel layer. Each then quantises its own
+        part, and rounds its partial sum to the output's type before the sum.
+    """
+
+    case: LinearCase
+    checkpoint: LinearCheckpoint
+    ranks: int = 1
+
+    @property
+    def kind(self) -> FloatType:
+        """The float type of inputs and outputs."""
+        return KINDS[self.case.dtype]
+
+    def lossless(self, rng: np.random.Generator) -> Float64:
+        """(M, K) activations that every rank's quantiser keeps exactly."""
+        fmt, width = self.checkpoint.format, self.case.k // self.ranks
+        return _beside([fmt.lossless(rng, self.case.m, width) for _ in range(self.ranks)])
+
+    def ties(self, rng: np.random.Generator) -> Float64:
+        """(M, K) activations halfway between two codes."""
+        fmt, width = self.checkpoint.format, self.case.k // self.ranks
+        return _beside([fmt.ties(rng, self.case.m, width) for _ in range(self.ranks)])
+
+    def encode(self, x: Float64) -> Activations:
+        """What the declared rule makes of x (M, K)."""
+        parts = [self.checkpoint.format.encode_activations(x[:, c]) for c in self._columns()]
+        values, steps, ties = (
+            np.concatenate([getattr(part, name) for part in parts], axis=1)
+            for name in ("values", "step", "near_tie")
+        )
+        return Activations(values, steps, ties)
+
+    def compare(self, x: Float64, got: Float64, allowance: Noise | None = None) -> Comparison:
+        """An output (M, N) for x beside the product of x and the checkpoint's weight."""
+        checkpoint = self.checkpoint
+        parts = blocked_matmul(x, checkpoint.weight)
+        bias = checkpoint.bias
+        exact = parts.sum(axis=0) + (0.0 if bias is None else bias)
+        noise = checkpoint.format.noise(parts, bias) + float64_noise(x, checkpoint.weight)
+        noise = noise + subnormal_noise(parts)
+        if allowance is not None:
+            noise = noise + allowance
+        if self.ranks > 1:
+            noise = noise + self._partial_sums(x)
+        return Comparison(got, parts, exact, noise, self.kind, checkpoint.layout)
+
+    def _columns(self) -> list[slice]:
+        width = self.case.k // self.ranks
+        return [slice(rank * width, (rank + 1) * width) for rank in range(self.ranks)]
+
+    def _partial_sums(self, x: Float64) -> Noise:
+        first, *others = (
+            rounding_noise(self._partial_sum(x, columns, with_bias=rank == 0), self.kind)
+            for rank, columns in enumerate(self._columns())
+        )
+        return sum(others, start=first)
+
+    def _partial_sum(self, x: Float64, columns: slice, with_bias: bool) -> Float64:
+        bias = self.checkpoint.bias if with_bias else None
+        return matmul(x[:, columns], self.checkpoint.weight[:, columns], bias)
+
+
+def _beside(parts: list[Float64]) -> Float64:
+    return np.concatenate(parts, axis=1)
