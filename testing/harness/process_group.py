@@ -26,6 +26,9 @@ from layers.distributed.parallel_state import (
     init_distributed_environment,
 )
 
+# A process that has answered has nothing left to do but to unload its libraries.
+END_SECONDS = 20.0
+
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -66,8 +69,8 @@ def run_in_processes(
 
     Returns what each rank returned, by rank. Arguments and results are pickled.
 
-    Raises ProcessFailed with the failing ranks' tracebacks, the first to fail first, or with the
-    ranks that did not end.
+    Raises ProcessFailed with the failing ranks' tracebacks, the first to fail first, with the
+    ranks that gave no answer, or with those that answered and then crashed or hung.
     """
     with tempfile.TemporaryDirectory(prefix="world-") as folder:
         # A file is the meeting point: a port that was free a moment ago may not be free now.
@@ -77,7 +80,9 @@ def run_in_processes(
             for rank in range(world_size):
                 task = (function, rank, world_size, meeting, backend, seconds, arguments)
                 children.append(_start(rank, task))
-            return _collect(children, seconds)
+            results = _collect(children, seconds)
+            _require_orderly_end(children)
+            return results
         finally:
             for child in children:
                 _end(child.process)
@@ -183,8 +188,21 @@ def _answer(child: _Child) -> _Success | _Failure:
         return _Failure(f"rank {child.rank}", time.time(), what)
 
 
+def _require_orderly_end(children: list[_Child]) -> None:
+    deadline = time.monotonic() + END_SECONDS
+    wrong = []
+    for child in children:
+        child.process.join(max(0.0, deadline - time.monotonic()))
+        code = child.process.exitcode
+        if code is None:
+            wrong.append(f"rank {child.rank} answered, but did not end within {END_SECONDS:g} s")
+        elif code:
+            wrong.append(f"rank {child.rank} answered, then ended with exit code {code}")
+    if wrong:
+        raise ProcessFailed("\n".join(wrong))
+
+
 def _end(process: BaseProcess) -> None:
-    process.join(0.5 if process.exitcode is None else 0)
     if process.is_alive():
         process.kill()
         process.join()

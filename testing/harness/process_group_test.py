@@ -1,6 +1,8 @@
 """Processes answer by rank, failures show their traceback, and nothing is left running."""
 
+import atexit
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from testing.harness import process_group
 from testing.harness.process_group import ProcessFailed, run_in_processes
 
 
@@ -37,6 +40,18 @@ def sleep_on_rank_zero(rank: int, pids: str) -> None:
         time.sleep(600)
 
 
+def crash_at_exit_on_rank_one(rank: int) -> int:
+    if rank == 1:
+        atexit.register(os._exit, 3)
+    return rank
+
+
+def hang_at_exit(rank: int, pids: str) -> int:
+    (Path(pids) / str(rank)).write_text(str(os.getpid()))
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return rank
+
+
 def assert_all_ended(pids: Path) -> None:
     for file in pids.iterdir():
         with pytest.raises(ProcessLookupError):
@@ -59,6 +74,20 @@ def test_death_is_reported_and_others_are_ended(tmp_path: Path) -> None:
 
 
 def test_time_limit_names_who_did_not_answer_and_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailed, match=r"ranks 0(, 1)? of 2 gave no answer within 10 s"):
-        run_in_processes(sleep_on_rank_zero, 2, str(tmp_path), seconds=10)
+    with pytest.raises(ProcessFailed, match=r"ranks 0(, 1)? of 2 gave no answer within 6 s"):
+        run_in_processes(sleep_on_rank_zero, 2, str(tmp_path), seconds=6)
+    assert_all_ended(tmp_path)
+
+
+def test_a_crash_after_the_answer_is_reported() -> None:
+    with pytest.raises(ProcessFailed, match=r"\Arank 1 answered, then ended with exit code 3\Z"):
+        run_in_processes(crash_at_exit_on_rank_one, 2)
+
+
+def test_a_process_that_does_not_end_is_reported_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_group, "END_SECONDS", 2.0)
+    with pytest.raises(ProcessFailed, match=r"rank 0 answered, but did not end within 2 s"):
+        run_in_processes(hang_at_exit, 1, str(tmp_path))
     assert_all_ended(tmp_path)
