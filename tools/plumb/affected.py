@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from tools.plumb import access, inputs, pools, unowned
 from tools.plumb.access import Access
-from tools.plumb.digest import Digests
+from tools.plumb.digest import OUTSIDE, Digests
 from tools.plumb.files import changed_paths
 from tools.plumb.graph import Target, canonical
-from tools.plumb.revision import Revision
+from tools.plumb.revision import Revision, loaded_outside
 from tools.plumb.why import Chain, Tracer
 
 # How an affected test came to be one.
@@ -58,7 +58,7 @@ def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool
     tests = head.graph.tests() if manual else head.graph.tests_of_all()
     if base is None:
         return Comparison(_all(tests, no_base), len(tests), [no_base], [])
-    tracer = Tracer(_digests(base, head), _digests(head, base))
+    tracer = Tracer(_digests(base, head, "base"), _digests(head, base, "head"))
     changed = changed_paths(base.files, head.files)
     decisions = unowned.decide(changed, base, head, unowned.policy_of(head.files))
     everything = _steering_changes(base, head, tracer) + [
@@ -94,7 +94,8 @@ def describe(chain: Chain) -> str:
     """The start of a chain in a few words, such as 'layers/linear.py' or '//x:y: deps'."""
     start = chain.labels[0]
     if chain.file is not None:
-        return chain.file
+        unknown = any(change.name == OUTSIDE for change in chain.changes)
+        return f"{chain.file}, {OUTSIDE}: it cannot be compared" if unknown else chain.file
     names = ", ".join(change.name for change in chain.changes[:3])
     if start.startswith("@"):
         return f"{names} of the lock" if names.startswith("wheel ") else f"{start}: {names}"
@@ -115,6 +116,9 @@ def _steering_changes(base: Revision, head: Revision, tracer: Tracer) -> list[st
         for path in sorted(paths)
         if old.identities.get(path) != new.identities.get(path)
     ]
+    outside = {*loaded_outside(base.files, base.steering, base.graph)}
+    outside |= {*loaded_outside(head.files, head.steering, head.graph)}
+    reasons += [f"{path}, {OUTSIDE}, cannot be compared" for path in sorted(outside)]
     if old.locks != new.locks:
         reasons.append(f"pip_parse reads other locks: {old.locks} before, {new.locks} now")
     for label in sorted(_implied(base) | _implied(head)):
@@ -140,10 +144,9 @@ def _implied(revision: Revision) -> set[str]:
     return implied
 
 
-def _digests(revision: Revision, other: Revision) -> Digests:
-    return Digests(
-        revision.graph, revision.files, revision.steering, _package_settings(revision, other)
-    )
+def _digests(revision: Revision, other: Revision, side: str) -> Digests:
+    settings = _package_settings(revision, other)
+    return Digests(revision.graph, revision.files, revision.steering, settings, side)
 
 
 def _package_settings(revision: Revision, other: Revision) -> dict[str, str]:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tools.plumb import affected
 from tools.plumb.affected import Comparison, compare
 from tools.plumb.graph import Target
@@ -75,6 +77,35 @@ def test_what_an_external_repository_refers_back_to_is_named() -> None:
     assert [(t.label, t.because) for t in found] == [
         ("//a:t", "@ext//:x: //lib:core, to which it refers back")
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "named"),
+    [
+        ("a/lib.py", "/far/lib.py", "a/lib.py"),
+        ("a/lib.py/more/x", "../../../../x", "a/lib.py/more/x"),
+    ],
+)
+def test_what_is_behind_a_link_that_leaves_the_workspace_is_taken_to_differ(
+    path: str, target: str, named: str
+) -> None:
+    texts = {**{k: v for k, v in FILES.items() if k != "a/lib.py"}, path: f"->{target}"}
+    made = revision(texts, *targets())
+    found = compare(made, made, "", manual=False)
+
+    assert [(t.label, t.because) for t in found.tests] == [
+        ("//a:t", f"{named}, behind a link that leaves the workspace: it cannot be compared")
+    ]
+
+
+@pytest.mark.parametrize("texts", [{"b/BUILD": "->/far"}, {"far": "->/far"}, {".bazelrc": "->/x"}])
+def test_a_loaded_file_behind_a_link_that_leaves_the_workspace_affects_everything(
+    texts: dict[str, str],
+) -> None:
+    made = revision({**FILES, **texts}, *targets(), source("//far:BUILD"))
+    (reason,) = compare(made, made, "", manual=False).everything
+
+    assert reason.endswith("behind a link that leaves the workspace, cannot be compared")
 
 
 def test_the_placement_is_read_from_the_test() -> None:

@@ -131,7 +131,9 @@ class Bazel:
         return release
 
     def _no_bazel(self, what: str) -> PlumbError:
-        named = f"unset {ENTRY_VARIABLE} or name" if os.environ.get(ENTRY_VARIABLE) else "give plumb"
+        named = (
+            f"unset {ENTRY_VARIABLE} or name" if os.environ.get(ENTRY_VARIABLE) else "give plumb"
+        )
         return PlumbError(
             f"{self.entry} {what}, so it is no Bazel; {named} one that works.",
             ExitCode.ENVIRONMENT,

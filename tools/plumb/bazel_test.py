@@ -96,9 +96,7 @@ def test_a_failed_load_shows_bazels_own_words(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_program_that_answers_nothing_is_no_bazel(
-    tmp_path: Path, script: str, says: str
-) -> None:
+def test_a_program_that_answers_nothing_is_no_bazel(tmp_path: Path, script: str, says: str) -> None:
     entry = program(tmp_path / "bazel", script)
 
     with pytest.raises(PlumbError) as error:

@@ -1,4 +1,4 @@
-"""The command with what is around it not as it should be: Bazel, stdout, the folder, the history."""
+"""The command where what is around it is odd: Bazel, stdout, the folder, the history."""
 
 from __future__ import annotations
 

@@ -34,6 +34,8 @@ UNCOUNTED_ATTRIBUTES = frozenset(
     }
 )
 UNCOUNTED_TAGS = ("covers:", "seconds:", "suite:", "cadence:")
+# Names a part of a source that two revisions never share.
+OUTSIDE = "behind a link that leaves the workspace"
 # A genquery's output is the graph itself, with what is not counted elsewhere.
 _GRAPH_READERS = ("genquery",)
 
@@ -44,12 +46,14 @@ class Digests:
 
     own: of what a target is by itself. whole: with its deps, so what two revisions compare.
     packages: package name to its package() settings, for those that differ between the two.
+    side: what this revision is to the other, such as 'head'.
     """
 
     graph: Graph
     files: FileTable
     steering: SteeringInputs
     packages: Mapping[str, str] = field(default_factory=dict)
+    side: str = ""
     _own: dict[str, str] = field(default_factory=dict, repr=False)
     _whole: dict[str, str] = field(default_factory=dict, repr=False)
     _locks: dict[str, wheel_lock.Lock] = field(default_factory=dict, repr=False)
@@ -62,7 +66,7 @@ class Digests:
         if label.startswith("@"):
             return self._external(label)
         if target is None or target.kind == graph.SOURCE:
-            return {"content": self.files.identity(graph.source_path(label) or "")}
+            return self._source(graph.source_path(label) or "")
         if target.kind != graph.RULE:
             return {}
         parts: dict[str, Any] = {"rule class": target.rule_class}
@@ -78,6 +82,12 @@ class Digests:
         if target.rule_class in _GRAPH_READERS:
             parts["target graph"] = self._whole_graph()
         return parts
+
+    def _source(self, path: str) -> dict[str, str]:
+        outside = self.files.outside(path)
+        # No tree holds that content: it may have changed with nothing to show for it.
+        unknown = {OUTSIDE: f"{outside} at the {self.side}"} if outside is not None else {}
+        return {"content": self.files.identity(path)} | unknown
 
     def own(self, label: str) -> str:
         """Digest of `parts(label)`."""

@@ -51,7 +51,23 @@ class FileTable:
         return found is not None and found in self._all_folders()
 
     def resolve(self, path: str) -> str | None:
-        """`path` with every link inside the tree followed; None if one leaves the tree."""
+        """`path` with every link inside the tree followed; None if one leaves it, or for a loop."""
+        return self._follow(path)[0]
+
+    def outside(self, path: str) -> str | None:
+        """`path`, or the first path below it, if links lead from there out of the tree.
+
+        What is there has no identity here. None if all of it is in the tree.
+        """
+        found, left = self._follow(path)
+        if found is None:
+            return path if left else None
+        if found in self.entries or found not in self._all_folders():
+            return None
+        return next((p for p in self.below(found) if self._follow(p)[1]), None)
+
+    def _follow(self, path: str) -> tuple[str | None, bool]:
+        """What `path` leads to, None if to nothing in the tree, and whether it leaves the tree."""
         done = ""
         rest = [part for part in path.split("/") if part not in ("", ".")]
         followed = 0
@@ -59,17 +75,19 @@ class FileTable:
             step = rest.pop(0)
             here = posixpath.normpath(posixpath.join(done, step))
             if here == ".." or here.startswith("../"):
-                return None
+                return None, True
             entry = self.entries.get(here)
             if entry is None or entry.mode != SYMLINK:
                 done = "" if here == "." else here
                 continue
             followed += 1
             target = self._target(here, entry)
-            if followed > _LINK_LIMIT or target.startswith("/"):
-                return None
+            if followed > _LINK_LIMIT:
+                return None, False
+            if target.startswith("/"):
+                return None, True
             rest = [part for part in target.split("/") if part not in ("", ".")] + rest
-        return done
+        return done, False
 
     def identity(self, path: str) -> str:
         """What tells one content at `path` from another.

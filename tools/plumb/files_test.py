@@ -20,6 +20,15 @@ def test_a_link_out_of_the_tree_and_a_loop_resolve_to_nothing() -> None:
     assert tree.text("root") is None
 
 
+def test_what_lies_outside_is_found_but_for_loops_and_missing_files() -> None:
+    tree = files(
+        {"up": "->../x", "d/e/in": "->../f", "d/e/root": "->/x", "far": "->/y", "p": "->p"}
+    )
+
+    found = [tree.outside(path) for path in ("up", "d", "d/e/in", "far/below", "p", "absent")]
+    assert found == ["up", "d/e/root", None, "far/below", None, None]
+
+
 def test_identity_tells_content_mode_and_target_apart() -> None:
     texts = {"f": "x", "g": "y", "l": "->f"}
     old = files(texts)

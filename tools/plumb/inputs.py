@@ -73,6 +73,12 @@ def is_loaded_file(path: str) -> bool:
     return path.endswith(_LOADED_SUFFIXES)
 
 
+def is_steering(path: str) -> bool:
+    """True for a file whose name alone makes Bazel load it."""
+    steers = path in _STEERING_FILES or path == ".bazelrc"
+    return steers or is_build_file(path) or is_loaded_file(path)
+
+
 def read(files: FileTable) -> SteeringInputs:
     """The steering inputs of a tree."""
     found = SteeringInputs()
@@ -204,9 +210,9 @@ def _calls(module: ast.Module, names: tuple[str, ...]) -> Iterator[ast.Call]:
 def _named_paths(text: str, path: str, files: FileTable, own_names: frozenset[str]) -> set[str]:
     """Files that `text` names by label, and folders that a local_repository takes by path."""
     labelled = {_label_path(literal, path, own_names) for literal in _literals(text)}
-    found = {named for named in labelled if named and files.is_file(named)}
+    found = {n for n in labelled if n and (files.is_file(n) or files.outside(n))}
     folders = {posixpath.normpath(folder) for folder in _path_arguments(text)}
-    return found | {folder for folder in folders - {"."} if files.is_folder(folder)}
+    return found | {f for f in folders - {"."} if files.is_folder(f) or files.outside(f) == f}
 
 
 def _path_arguments(text: str) -> Iterator[str]:

@@ -56,6 +56,9 @@ class Loader:
         steering = inputs.read(files)
         key = graph_key(files, steering)
         found = None if fresh else self._cached(key)
+        if found is not None and loaded_outside(files, steering, found):
+            # It is known by what Bazel loads, which nobody can compare here.
+            found, fresh = None, True
         if found is None:
             self.notify(f"{tree.name} needs Bazel once: its graph is not in the cache")
             with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
@@ -118,6 +121,21 @@ def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:
     for hub, path in sorted(steering.locks.items()):
         digest.update(f"{hub}\0{path}\0{files.identity(path)}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def loaded_outside(
+    files: FileTable, steering: inputs.SteeringInputs, found: graph.Graph
+) -> list[str]:
+    """Paths of what steers or builds `found` that links lead to out of the tree, sorted."""
+    names = {path for path in files.entries if inputs.is_steering(path)}
+    names |= {
+        path
+        for target in found.targets.values()
+        if target.kind == graph.SOURCE
+        if (path := graph.source_path(target.label)) and inputs.is_steering(path)
+    }
+    outside = (files.outside(path) for path in names | steering.identities.keys())
+    return sorted({path for path in outside if path is not None})
 
 
 def _read_by_bazel(files: FileTable, path: str, entry: Entry) -> str:

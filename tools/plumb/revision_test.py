@@ -86,6 +86,13 @@ def test_a_graph_of_another_bazel_is_read_anew(tmp_path: Path) -> None:
     assert base is not None and base.graph.release == head.graph.release == "7.7"
 
 
+def test_a_graph_of_files_outside_the_workspace_is_read_anew(tmp_path: Path) -> None:
+    RELEASES.update(head=["7.7", "7.8"])
+    made = loader(tmp_path, {}, {**TREE, "b/BUILD": "->/far/BUILD"})
+
+    assert [made.load(HEAD).graph.release for _ in range(2)] == ["7.7", "7.8"]
+
+
 def test_a_base_that_does_not_load_is_no_base(tmp_path: Path) -> None:
     RELEASES.update(base=[None], head=["7.7"])
     made = loader(tmp_path, TREE, {**TREE, "a/BUILD": "x"})

@@ -72,6 +72,9 @@ class Tracer:
     def _changed_file(self, path: str) -> str:
         """`path`, or the first changed file in it if it is a folder."""
         old, new = self.base.files, self.head.files
+        outside = new.outside(path)
+        if outside is not None and old.identity(path) == new.identity(path):
+            return outside
         folder = new.resolve(path)
         if folder is None or not new.is_folder(folder):
             return path
