@@ -44,7 +44,7 @@ def read(
                     labels.discard(label)
                     labels |= _explicit(files.text(named) or "", own_names)
             for folder in folders:
-                labels |= _labels_below(folder, files, own_names)
+                labels |= labels_below(folder, files, own_names)
             if owner == ANY:
                 # Of what every repository is taken to need, only the main one's targets.
                 labels = {label for label in labels if label.startswith("//")}
@@ -94,7 +94,8 @@ def _explicit(text: str, own_names: Collection[str]) -> set[str]:
     return found
 
 
-def _labels_below(folder: str, files: FileTable, own_names: Collection[str]) -> set[str]:
+def labels_below(folder: str, files: FileTable, own_names: Collection[str]) -> set[str]:
+    """Labels of the main repository that loaded files in `folder` name; "." is all of it."""
     folder = posixpath.normpath(folder)
     if folder == ".":
         return {_WHOLE}

@@ -10,12 +10,11 @@ import ast
 import io
 import posixpath
 import re
-import shlex
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tools.plumb import back_references
+from tools.plumb import back_references, rc_files
 from tools.plumb.files import FileTable
 from tools.plumb.graph import canonical, source_path
 
@@ -75,7 +74,7 @@ def is_loaded_file(path: str) -> bool:
 
 def is_steering(path: str) -> bool:
     """True for a file whose name alone makes Bazel load it."""
-    steers = path in _STEERING_FILES or path == ".bazelrc"
+    steers = path in _STEERING_FILES or path == rc_files.RC_FILE
     return steers or is_build_file(path) or is_loaded_file(path)
 
 
@@ -100,7 +99,13 @@ def read(files: FileTable) -> SteeringInputs:
     found.back = back_references.read(files, filter(_names_others, found.identities), own_names)
     for path in named - set(found.locks.values()) - found.identities.keys():
         found.identities[path] = files.identity(path)
-    _read_rc(files, ".bazelrc", found)
+    options = rc_files.read(files)
+    found.identities |= {path: files.identity(path) for path in options.paths}
+    found.labels, found.flags, found.configs = options.labels, options.flags, options.configs
+    for name, folder in options.overrides.items():
+        found.back.setdefault(name, set()).update(
+            back_references.labels_below(folder, files, own_names)
+        )
     return found
 
 
@@ -148,34 +153,6 @@ def package_settings(build_file: str) -> str:
         for keyword in call.keywords
         if keyword.arg not in shown
     )
-
-
-def _read_rc(files: FileTable, path: str, found: SteeringInputs) -> None:
-    if path in found.identities or not files.is_file(path):
-        return
-    found.identities[path] = files.identity(path)
-    for line in (files.text(path) or "").replace("\\\n", " ").splitlines():
-        try:
-            words = shlex.split(line, comments=True)
-        except ValueError:
-            words = line.split()
-        if words and words[0] in ("import", "try-import"):
-            for imported in words[1:]:
-                _read_rc(files, imported.removeprefix("%workspace%/"), found)
-        elif words:
-            found.configs |= {config} if (config := words[0].partition(":")[2]) else set()
-            _read_options(words[1:], found)
-
-
-def _read_options(words: list[str], found: SteeringInputs) -> None:
-    for word in words:
-        option, _, value = word.partition("=")
-        if option.startswith(("--//", "--@")):
-            values = found.flags.setdefault(canonical(option.removeprefix("--")), set())
-            values |= {canonical(value)} if "//" in value else set()
-        else:
-            parts = (value or word).split(",")
-            found.labels |= {canonical(part) for part in parts if part.startswith(("//", "@//"))}
 
 
 def _pip_locks(text: str, path: str, own_names: frozenset[str]) -> dict[str, str]:

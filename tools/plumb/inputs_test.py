@@ -110,6 +110,40 @@ def test_rc_files_that_import_each_other_end() -> None:
     assert {".bazelrc", "a.rc"} <= set(inputs.read(tree).identities)
 
 
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("--override_repository=foo=%workspace%/third/foo", {"third/foo"}),
+        ("--override_repository foo=third/foo", {"third/foo"}),
+        ("--override_module=foo=./third/foo/", {"third/foo"}),
+        ("--override_repository=foo=%workspace%/gone", {"gone"}),
+        ("--vendor_dir=third", {"third"}),
+        ("--registry=file://%workspace%/third/foo,--x", {"third/foo"}),
+        ("--override_repository=foo=/far", set()),
+        ("--package_path=%workspace%/", set()),
+        ("--x=%workspace%/third/none", set()),
+    ],
+)
+def test_a_folder_that_an_option_names_counts_with_its_content(
+    option: str, named: set[str]
+) -> None:
+    texts = {"WORKSPACE": "", ".bazelrc": f"common {option}\n", "third/foo/f": "1", "gone": "->/x"}
+    old, new = (inputs.read(files({**texts, "third/foo/f": text})) for text in ("1", "2"))
+
+    assert set(old.identities) == {"WORKSPACE", ".bazelrc", *named}
+    assert all(old.identities[path] != new.identities[path] for path in named - {"gone"})
+
+
+def test_an_overriding_repository_refers_back_as_a_local_one() -> None:
+    texts = {
+        "WORKSPACE": 'workspace(name = "me")',
+        ".bazelrc": "build --override_repository=foo=%workspace%/third/foo\n",
+        "third/foo/BUILD": 'alias(name = "x", actual = "@me//lib:core")',
+    }
+
+    assert inputs.read(files(texts)).back == {"foo": {"//lib:core"}}
+
+
 def test_package_settings_are_those_that_attributes_do_not_show() -> None:
     plain = inputs.package_settings('package(default_visibility = ["//x"])\n')
 
