@@ -39,7 +39,11 @@ class Decision:
     reason: str
 
 
-_UNKNOWN = "no target lists it and no rule of the policy names it, so it may matter to any test"
+_UNKNOWN = (
+    "no target lists it and no rule of the policy names it, so it may matter to any test; "
+    f"add it to .gitignore, or a rule for it to {POLICY_PATH}"
+)
+_KINDS = {"pattern": str, "affects": str, "reason": str, "even_if_owned": bool}
 
 
 def policy_of(files: FileTable) -> tuple[Rule, ...]:
@@ -60,13 +64,24 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
             f"{POLICY_PATH} cannot be read: {error}. "
             "An entry is [[rule]] with pattern, affects, reason and perhaps even_if_owned."
         ) from error
-    for rule in rules:
+    for number, rule in enumerate(rules, 1):
+        _check_kinds(rule, number)
         if rule.affects not in (NOTHING, EVERYTHING):
             raise PlumbError(
                 f"{POLICY_PATH}: rule '{rule.pattern}' says affects = '{rule.affects}'; "
                 f"write '{NOTHING}' or '{EVERYTHING}'."
             )
     return rules
+
+
+def _check_kinds(rule: Rule, number: int) -> None:
+    for name, kind in _KINDS.items():
+        value = getattr(rule, name)
+        if not isinstance(value, kind):
+            wanted = "a string" if kind is str else "true or false"
+            raise PlumbError(
+                f"{POLICY_PATH}: rule {number} has {name} = {value!r}; write {wanted}."
+            )
 
 
 def decide(

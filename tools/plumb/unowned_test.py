@@ -58,6 +58,9 @@ def test_the_policy_decides_and_unknown_means_everything() -> None:
     found = {d.path: d.affects for d in decide("a/doc.md", "stray")}
 
     assert found == {"a/doc.md": "nothing", "stray": "everything"}
+    assert (
+        "add it to .gitignore, or a rule for it to tools/plumb/policy" in decide("stray")[0].reason
+    )
 
 
 def test_a_rule_can_hold_for_owned_files_too() -> None:
@@ -101,6 +104,15 @@ def test_this_repositorys_policy_can_be_read() -> None:
     [
         ("[[rule]", "cannot be read"),
         ('[[rule]]\npatern = "x"\n', "patern"),
+        (
+            '[[rule]]\npattern = 5\naffects = "nothing"\nreason = ""\n',
+            "rule 1 has pattern = 5; write a string",
+        ),
+        (
+            '[[rule]]\npattern = "x"\naffects = "nothing"\nreason = ""\neven_if_owned = "no"\n',
+            "rule 1 has even_if_owned = 'no'; write true or false",
+        ),
+        ("rule = 5", "cannot be read"),
         ('[[rule]]\npattern = "x"\naffects = "some"\nreason = ""\n', "'x' says affects = 'some'"),
     ],
 )
