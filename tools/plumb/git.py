@@ -63,17 +63,12 @@ class Repository:
 
     def tree_of(self, revision: str) -> Tree:
         """The workspace's tree at `revision`. Raises PlumbError if git does not know it."""
-        commit = self._run(
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            f"{revision}^{{tree}}",
-            check=False,
-        )
-        if commit.returncode != 0:
+        # In two steps, since what follows a colon, as in HEAD:lib, is a path to its end.
+        named = self._object(revision)
+        tree = self._object(f"{named}^{{tree}}") if named else None
+        if tree is None:
             raise PlumbError(self._unknown_revision(revision))
-        return self._below_prefix(Tree(commit.stdout.decode().strip(), revision))
+        return self._below_prefix(Tree(tree, revision))
 
     @contextmanager
     def working_tree(self, scratch: Path) -> Iterator[Tree]:
@@ -159,6 +154,11 @@ class Repository:
         run_git(folder, "update-ref", "HEAD", commit.stdout.decode().strip())
         run_git(folder, "clean", "--quiet", "-ffdx")
 
+    def _object(self, revision: str) -> str | None:
+        options = ("--verify", "--quiet", "--end-of-options")
+        result = self._run("rev-parse", *options, revision, check=False)
+        return result.stdout.decode().strip() if result.returncode == 0 else None
+
     def _below_prefix(self, tree: Tree) -> Tree:
         if not self.prefix:
             return tree
@@ -213,8 +213,14 @@ class Repository:
                 "Fetch its history with `git fetch --unshallow` "
                 "(or `git fetch --deepen=100`), then run plumb again."
             )
+        unknown = f"'{revision}' is not a commit, tag, branch or tree of {self.top}"
+        if self._object("HEAD") is None:
+            return (
+                f"{unknown}, whose current branch has no commit yet. Make one with `git commit`, "
+                "or name another branch; `git branch --all` lists them."
+            )
         return (
-            f"'{revision}' is not a commit, tag, branch or tree of {self.top}. "
+            f"{unknown}. "
             "`git log --oneline -5` shows the latest commits; "
             "`git fetch` brings branches of the remote."
         )

@@ -227,6 +227,18 @@ def test_any_spelling_of_a_revision_works(clone: Path, revision: str) -> None:
     assert Repository.find(clone).tree_of(revision).id == git(clone, "rev-parse", "HEAD^{tree}")
 
 
+def test_a_folder_of_a_revision_is_a_tree(clone: Path) -> None:
+    assert Repository.find(clone).tree_of("HEAD:a dir").id == git(clone, "rev-parse", "HEAD:a dir")
+
+
+def test_before_the_first_commit_the_next_step_is_to_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+
+    with pytest.raises(PlumbError, match=r"has no commit yet\. Make one with `git") as error:
+        Repository.find(tmp_path).tree_of("HEAD")
+    assert "git log" not in str(error.value)
+
+
 def test_a_shallow_clone_names_the_command_that_deepens(clone: Path, tmp_path: Path) -> None:
     git(clone, "commit", "--quiet", "--allow-empty", "-m", "two")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{clone}", "shallow")
