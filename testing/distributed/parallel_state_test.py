@@ -68,6 +68,20 @@ def test_other_sizes_are_refused() -> None:
         state.initialize_model_parallel(tensor_parallel_size=2)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((1, 2, 1), "expert parallel size 2 must divide the tensor parallel size 1"),
+        ((1, 0, 1), r"no size may be below 1 \(expert: 0\)"),
+        ((-1, 1, -1), "no size may be below 1"),
+    ],
+)
+def test_sizes_that_do_not_divide(sizes: tuple[int, int, int], message: str) -> None:
+    state.init_distributed_environment()
+    with pytest.raises(ValueError, match=message):
+        state.initialize_model_parallel(*sizes)
+
+
 def test_groups_before_the_world_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"call init_distributed_environment\(\)"):
         state.initialize_model_parallel()

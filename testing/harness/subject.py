@@ -9,7 +9,7 @@ import numpy as np
 from testing.harness.linear import LinearCase
 from testing.harness.tensors import KINDS
 from testing.oracles.arrays import Float64
-from testing.oracles.bounds import Noise, float64_noise, rounding_noise, subnormal_noise
+from testing.oracles.bounds import Noise, float64_noise, no_noise, rounding_noise, subnormal_noise
 from testing.oracles.checkpoints import LinearCheckpoint
 from testing.oracles.formats import Activations
 from testing.oracles.matmul import blocked_matmul, matmul
@@ -72,15 +72,13 @@ class Subject:
         return [slice(rank * width, (rank + 1) * width) for rank in range(self.ranks)]
 
     def _partial_sums(self, x: Float64) -> Noise:
-        first, *others = (
-            rounding_noise(self._partial_sum(x, columns, with_bias=rank == 0), self.kind)
-            for rank, columns in enumerate(self._columns())
-        )
-        return sum(others, start=first)
-
-    def _partial_sum(self, x: Float64, columns: slice, with_bias: bool) -> Float64:
-        bias = self.checkpoint.bias if with_bias else None
-        return matmul(x[:, columns], self.checkpoint.weight[:, columns], bias)
+        total = no_noise((len(x), self.checkpoint.layout.n))
+        for rank, columns in enumerate(self._columns()):
+            product = matmul(x[:, columns], self.checkpoint.weight[:, columns])
+            bias = self.checkpoint.bias if rank == 0 else None
+            partial = product if bias is None else product + bias
+            total = total + rounding_noise(partial, self.kind) + subnormal_noise(product[None])
+        return total
 
 
 def _beside(parts: list[Float64]) -> Float64:

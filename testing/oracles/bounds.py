@@ -83,8 +83,15 @@ def scaled_block_noise(parts: Float64, bias: Float64 | None) -> Noise:
 
 
 def subnormal_noise(parts: Float64) -> Noise:
-    """Below 2^-126 a rounding of fp32 is off by up to 2^-150, however small the value."""
-    bound = np.full(parts.shape[1:], (6 + len(parts)) * 2.0**-150)
+    """What fp32 loses below 2^-126: up to 2^-150 a rounding, and the product itself if flushed.
+
+    parts: (B, M, N) what each K block adds.
+    A kernel may write zero for a product below 2^-126, as sgl_kernel's int8_scaled_mm does on an
+    H200. What lies above must not suffer, nor a block's part of it.
+    """
+    product = np.abs(parts.sum(axis=0))
+    flushed = np.where(product < 2.0**FP32.min_exponent, product, 0.0)
+    bound = flushed + (6 + len(parts)) * 2.0**-150
     return Noise(bound, bound, bound)
 
 

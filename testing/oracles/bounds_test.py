@@ -90,3 +90,9 @@ def test_products_below_the_normal_range_of_float32_stay_within() -> None:
     noise = scaled_integer_noise(exact, None) + subnormal_noise(exact[None])
     assert (np.abs(got - exact) <= noise.bound).all()
     assert (np.abs(got - exact) > scaled_integer_noise(exact, None).bound).any()
+
+
+def test_only_a_product_below_the_normal_range_may_be_flushed() -> None:
+    parts = np.array([[[0.5, 1.5, 0.4]], [[0.25, -0.25, 0.8]]]) * 2.0**-126
+    flushed = np.abs(parts.sum(axis=0)) <= subnormal_noise(parts).bound
+    assert flushed.tolist() == [[True, False, False]]
