@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,31 +17,46 @@ from tools.plumb import bazel
 from tools.plumb.affected import Affected, Comparison
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
+from tools.plumb.graph import canonical
 from tools.plumb.pools import CPU
 from tools.plumb.report import by_pool
 
 _OWN_CODES = {0: ExitCode.OK, 3: ExitCode.TESTS_FAILED, 8: ExitCode.INTERRUPTED}
 
+# How Bazel's TestStatus names what passed, and what it did not come to.
+_PASSED = ("PASSED", "FLAKY")
+_UNFINISHED = ("NO_STATUS", "INCOMPLETE")
 # Named targets are all taken, also of a pool that this machine is not.
 _EVERY_TARGET = ("--build_tag_filters=", "--skip_incompatible_explicit_targets")
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A pool's tests in Bazel. passed, failed: labels; what Bazel did not come to is in neither."""
+
+    tests: int
+    bazel_exit: int
+    passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
 @dataclass
 class Outcome:
-    """ran: pool to (number of tests, Bazel's exit code); left: pool to labels not run here.
+    """ran: pool to what Bazel did there; left: pool to labels not run here.
 
     analysed: number of targets that Bazel only analysed, and its exit code; None if none were.
     """
 
-    ran: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ran: dict[str, Ran] = field(default_factory=dict)
     left: dict[str, list[str]] = field(default_factory=dict)
     analysed: tuple[int, int] | None = None
 
     @property
     def code(self) -> ExitCode:
         """What `plumb` returns: the first pool's trouble, a failed build before failed tests."""
-        runs = [*self.ran.values(), *([self.analysed] if self.analysed else [])]
-        codes = {_OWN_CODES.get(code, ExitCode.BUILD_FAILED) for _, code in runs}
+        exits = [ran.bazel_exit for ran in self.ran.values()]
+        exits += [self.analysed[1]] if self.analysed else []
+        codes = {_OWN_CODES.get(code, ExitCode.BUILD_FAILED) for code in exits}
         for worst in (ExitCode.INTERRUPTED, ExitCode.BUILD_FAILED, ExitCode.TESTS_FAILED):
             if worst in codes:
                 return worst
@@ -47,7 +64,7 @@ class Outcome:
 
     def fields(self) -> dict[str, Any]:
         """The outcome as it stands in the JSON."""
-        ran = {pool: {"tests": n, "bazel_exit": code} for pool, (n, code) in self.ran.items()}
+        ran = {pool: vars(done) for pool, done in self.ran.items()}
         analysed = None
         if self.analysed is not None:
             analysed = {"targets": self.analysed[0], "bazel_exit": self.analysed[1]}
@@ -91,7 +108,7 @@ def run(
     if users:
         notify(f"analysing {len(users)} targets that use what has another visibility")
         arguments = ["build", "--nobuild", "--keep_going", *_EVERY_TARGET]
-        code = _bazel(entry, arguments, users, place.workspace)
+        code = _bazel(entry, arguments, users, place.workspace).bazel_exit
         outcome.analysed = (len(users), code)
         if code == ExitCode.INTERRUPTED:
             return outcome
@@ -99,9 +116,9 @@ def run(
         notify(f"running {len(group)} tests of pool {pool}")
         options = pool_options(pool, group, gpus, configs)
         labels = [test.label for test in group]
-        code = _bazel(entry, ["test", *options], labels, place.workspace)
-        outcome.ran[pool] = (len(group), code)
-        if code == ExitCode.INTERRUPTED:
+        ran = _bazel(entry, ["test", *options], labels, place.workspace)
+        outcome.ran[pool] = ran
+        if ran.bazel_exit == ExitCode.INTERRUPTED:
             break
     return outcome
 
@@ -122,19 +139,53 @@ def pool_options(
     ]
 
 
-def _bazel(entry: bazel.Bazel, arguments: list[str], labels: list[str], workspace: Path) -> int:
-    # A file, since a command line cannot hold thousands of labels.
-    with tempfile.NamedTemporaryFile("w", suffix=".targets", delete=False) as patterns:
-        patterns.write("".join(f"{label}\n" for label in labels))
-    try:
-        command = entry.command(*arguments, f"--target_pattern_file={patterns.name}")
-        return _wait(command, workspace)
-    except OSError as error:
-        raise PlumbError(
-            f"cannot run {entry.entry}: {error.strerror}.", ExitCode.ENVIRONMENT
-        ) from error
-    finally:
-        Path(patterns.name).unlink(missing_ok=True)
+def _bazel(entry: bazel.Bazel, arguments: list[str], labels: list[str], workspace: Path) -> Ran:
+    with tempfile.TemporaryDirectory(prefix="plumb-") as scratch:
+        events = Path(scratch) / "events.json"
+        command = entry.command(
+            *arguments,
+            f"--build_event_json_file={events}",
+            *_patterns(labels, Path(scratch) / "targets"),
+        )
+        try:
+            code = _wait(command, workspace)
+        except OSError as error:
+            raise PlumbError(
+                f"cannot run {entry.entry}: {error.strerror}.", ExitCode.ENVIRONMENT
+            ) from error
+        passed, failed = _results(events)
+        return Ran(len(labels), code, passed, failed)
+
+
+def _patterns(labels: list[str], file: Path) -> list[str]:
+    """How to name the labels to Bazel."""
+    if any("#" in label for label in labels):
+        # A file of patterns would take what follows for a comment.
+        return ["--", *labels]
+    # A command line cannot hold thousands of labels.
+    file.write_text("".join(f"{label}\n" for label in labels))
+    return [f"--target_pattern_file={file}"]
+
+
+def _results(events: Path) -> tuple[list[str], list[str]]:
+    """Labels that passed and that failed, both sorted, by Bazel's own account of the run.
+
+    It may be missing or end in the middle, if Bazel did.
+    """
+    results = {}
+    lines = events.read_bytes().splitlines() if events.is_file() else []
+    for line in lines:
+        with suppress(ValueError):
+            event = json.loads(line)
+            if "testSummary" in event:
+                label = canonical(event["id"]["testSummary"]["label"])
+                results[label] = event["testSummary"].get("overallStatus", "NO_STATUS")
+    passed = sorted(label for label, status in results.items() if status in _PASSED)
+    return passed, sorted(results.keys() - {*passed, *_unfinished(results)})
+
+
+def _unfinished(results: dict[str, str]) -> set[str]:
+    return {label for label, status in results.items() if status in _UNFINISHED}
 
 
 def _wait(command: list[str], workspace: Path) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,25 @@ def compared(tests: list[Affected], *users: str) -> Comparison:
     return Comparison(tests, 9, [], [], access=Access(["//x:changed"] if users else [], [*users]))
 
 
+def summary(label: str, status: str) -> str:
+    return json.dumps(
+        {"id": {"testSummary": {"label": label}}, "testSummary": {"overallStatus": status}}
+    )
+
+
+EVENTS = "\n".join(
+    [
+        '{"id": {"started": {}}, "started": {}}',
+        summary("//a:c", "PASSED"),
+        summary("@@//a:flaky", "FLAKY"),
+        summary("//a:bad", "FAILED"),
+        summary("//a:late", "TIMEOUT"),
+        summary("//a:not", "NO_STATUS"),
+        '{"id": {"testSumm',
+    ]
+)
+
+
 def fake_bazel(folder: Path, code: int) -> Path:
     """A workspace whose tools/bazel writes down what it was given and exits with `code`."""
     entry = folder / "tools" / "bazel"
@@ -35,9 +55,11 @@ def fake_bazel(folder: Path, code: int) -> Path:
     entry.write_text(
         '#!/bin/sh\necho "$@" >> calls\n'
         f'for a in "$@"; do case $a in *pattern_file=*) cat "${{a#*=}}" >> calls;; esac; done\n'
+        f'for a in "$@"; do case $a in *event_json_file=*) cp events "${{a#*=}}";; esac; done\n'
         f"exit {code}\n"
     )
     entry.chmod(0o755)
+    (folder / "events").write_text(EVENTS)
     return folder
 
 
@@ -90,7 +112,9 @@ def test_bazels_exit_code_becomes_ours(
     outcome = run.run(compared(TESTS), {}, Place(workspace, workspace), (), lambda text: None)
 
     assert outcome.code is code
-    assert outcome.ran == {"cpu": (1, bazel_code)}
+    results = {"passed": ["//a:c", "//a:flaky"], "failed": ["//a:bad", "//a:late"]}
+    ran = {"tests": 1, "bazel_exit": bazel_code, **results}
+    assert outcome.fields()["ran"] == {"cpu": ran}
     assert outcome.left == {"h100": ["//a:one", "//a:two"], "b200": ["//a:b"]}
     assert (tmp_path / "calls").read_text().splitlines()[1:] == ["//a:c"]
 
@@ -123,6 +147,30 @@ def test_users_of_what_has_another_visibility_are_analysed(
     assert outcome.fields()["analysed"] == {"targets": 1, "bazel_exit": 1}
     call, label = (tmp_path / "calls").read_text().splitlines()
     assert call.startswith("build --nobuild ") and label == "//x:user"
+
+
+def test_a_label_that_a_pattern_file_would_cut_is_an_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, 0)
+    tests = [made("//a:t #1", "cpu"), made("//a:u", "cpu")]
+
+    run.run(compared(tests), {}, Place(workspace, workspace), (), lambda text: None)
+
+    assert (tmp_path / "calls").read_text().endswith(" -- //a:t #1 //a:u\n")
+
+
+def test_without_an_account_of_bazels_nothing_is_said_of_single_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, 1)
+    (tmp_path / "events").unlink()
+
+    outcome = run.run(compared(TESTS), {}, Place(workspace, workspace), (), lambda text: None)
+
+    assert outcome.ran == {"cpu": run.Ran(1, 1)}
 
 
 def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
