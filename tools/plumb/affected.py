@@ -12,7 +12,7 @@ from tools.plumb.digest import OUTSIDE, Digests
 from tools.plumb.files import changed_paths
 from tools.plumb.graph import Target, canonical
 from tools.plumb.revision import Revision, loaded_outside
-from tools.plumb.why import Chain, Tracer
+from tools.plumb.why import Chain, Tracer, telling
 
 # How an affected test came to be one.
 INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
@@ -36,8 +36,9 @@ class Comparison:
     """What a change affects.
 
     everything: reasons why every test is affected; empty if the graph decided.
-    total: number of tests in the head. removed: tests that only the base had.
-    access: what other targets may now use or no longer.
+    total: number of tests in the head.
+    removed: tests that only the base ran, since they are gone or now tagged manual.
+    changed: paths of the files that differ. access: what other targets may now use or no longer.
     """
 
     tests: list[Affected]
@@ -47,6 +48,7 @@ class Comparison:
     removed: list[str] = field(default_factory=list)
     tracer: Tracer | None = None
     access: Access = field(default_factory=Access)
+    changed: list[str] = field(default_factory=list)
 
 
 def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool) -> Comparison:
@@ -64,22 +66,23 @@ def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool
     everything = _steering_changes(base, head, tracer) + [
         f"{d.path} changed: {d.reason}" for d in decisions if d.affects == unowned.EVERYTHING
     ]
-    removed = sorted({t.label for t in base.graph.tests()} - head.graph.targets.keys())
+    before = base.graph.tests() if manual else base.graph.tests_of_all()
+    removed = sorted({t.label for t in before} - {t.label for t in tests})
     if everything:
         found = _all(tests, everything[0])
     else:
-        found = [one for test in tests if (one := _affected(test, tracer)) is not None]
+        found = [one for t in tests if (one := _affected(t, tracer, changed)) is not None]
     users = access.compare(base.graph, head.graph)
-    return Comparison(found, len(tests), everything, decisions, removed, tracer, users)
+    return Comparison(found, len(tests), everything, decisions, removed, tracer, users, changed)
 
 
-def _affected(test: Target, tracer: Tracer) -> Affected | None:
+def _affected(test: Target, tracer: Tracer, changed: list[str]) -> Affected | None:
     place = pools.placement(test)
     if not tracer.base.knows(test.label):
         return Affected(test.label, place, NEW, "new test")
     if tracer.changed(test.label):
-        chain = tracer.chain(test.label)
-        return Affected(test.label, place, INPUT, describe(chain))
+        because = describe(tracer.chain(test.label), changed)
+        return Affected(test.label, place, INPUT, because)
     if _ALWAYS_TAG in test.tags:
         return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
     return None
@@ -90,16 +93,32 @@ def nearest(label: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(label, list(known), n=3, cutoff=0.5)
 
 
-def describe(chain: Chain) -> str:
-    """The start of a chain in a few words, such as 'layers/linear.py' or '//x:y: deps'."""
+def describe(chain: Chain, changed: Iterable[str]) -> str:
+    """The start of a chain in a few words, such as 'layers/linear.py' or '//x:y: deps'.
+
+    changed: paths that differ between the revisions.
+    """
     start = chain.labels[0]
     if chain.file is not None:
         unknown = any(change.name == OUTSIDE for change in chain.changes)
         return f"{chain.file}, {OUTSIDE}: it cannot be compared" if unknown else chain.file
-    names = ", ".join(change.name for change in chain.changes[:3])
+    if chain.new:
+        return f"{start}: new target"
+    names = ", ".join(change.name for change in telling(chain.changes)[:3])
     if start.startswith("@"):
         return f"{names} of the lock" if names.startswith("wheel ") else f"{start}: {names}"
-    return f"{start}: {names}" if names else start
+    return f"{start}: {names}{_macros(start, changed)}" if names else start
+
+
+def _macros(label: str, changed: Iterable[str]) -> str:
+    """The .bzl files that may have made a rule different whose BUILD file did not change."""
+    package = label.removeprefix("//").partition(":")[0]
+    paths = [*changed]
+    if any(p.rpartition("/")[0] == package for p in paths if inputs.is_build_file(p)):
+        return ""
+    loaded = [path for path in paths if inputs.is_loaded_file(path)]
+    more = f" and {len(loaded) - 2} more" if len(loaded) > 2 else ""
+    return f", perhaps by {' or '.join(loaded[:2])}{more}" if loaded else ""
 
 
 def _all(tests: Iterable[Target], reason: str) -> list[Affected]:

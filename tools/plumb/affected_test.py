@@ -123,6 +123,30 @@ def test_a_new_test_is_affected_and_a_removed_one_is_reported() -> None:
     assert found.removed == ["//b:u"]
 
 
+def test_a_test_that_turns_manual_is_reported_as_no_longer_run() -> None:
+    base = revision(FILES, *targets())
+    head = revision(FILES, py_test("//a:t", tags=["manual"]), *targets()[1:])
+
+    assert compare(base, head, "", manual=False).removed == ["//a:t"]
+    assert compare(base, head, "", manual=True).removed == []
+
+
+def test_a_changed_macro_is_named_where_the_build_file_is_as_it_was() -> None:
+    base = revision({**FILES, "m/x.bzl": "1", "m/y.bzl": "1", "m/z.bzl": "1"}, *targets())
+
+    def because(**texts: str) -> str:
+        names = {f"m/{name}.bzl": text for name, text in texts.items() if name != "build"}
+        build = {"a/BUILD": texts.get("build", "")}
+        head = revision({**FILES, **names, **build}, *targets(env=["x"]))
+        (found,) = compare(base, head, "", manual=False).tests
+        return found.because
+
+    assert because(x="2", y="1", z="1") == "//a:lib: env, perhaps by m/x.bzl"
+    assert because(x="2", y="2", z="2").endswith("perhaps by m/x.bzl or m/y.bzl and 1 more")
+    assert because(x="2", y="1", z="1", build="# 2") == "//a:lib: env"
+    assert because(x="1", y="1", z="1") == "//a:lib: env"
+
+
 def test_a_steering_file_affects_everything_and_says_so() -> None:
     found = answer({**FILES, ".bazelrc": "test --x"})
 

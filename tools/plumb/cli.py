@@ -12,21 +12,40 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
 
-from tools.plumb import affected, cache, pools, report, run
+from tools.plumb import affected, cache, pools, report, run, streams
 from tools.plumb.bazel import Place
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
+from tools.plumb.explain import explain
 from tools.plumb.git import Repository
-from tools.plumb.graph import canonical
 from tools.plumb.inputs import WORKSPACE_FILES
 from tools.plumb.revision import Loader, load_both
 
 VERSION = "0.1"
-_PIPE_WIDTH = 160
-_errors = Console(stderr=True, soft_wrap=True, highlight=False)
+_errors = streams.Output(stderr=True, soft_wrap=True, highlight=False)
+
+
+class _Command(TyperCommand):
+    def get_help_option(self, ctx: Any) -> Any:
+        return _flag(super().get_help_option(ctx))
+
+
+class _Group(TyperGroup):
+    def get_help_option(self, ctx: Any) -> Any:
+        return _flag(super().get_help_option(ctx))
+
+
+def _flag(option: Any) -> Any:
+    # Typer would show <bool>, as if a value had to follow.
+    if option is not None:
+        option.metavar = ""
+    return option
+
+
 app = typer.Typer(
+    cls=_Group,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -42,7 +61,7 @@ plumb affected --base main --run  [dim]# run it, as far as this machine can[/dim
 
 plumb affected --base main --head topic --format json  [dim]# for a program[/dim]
 
-plumb affected --base main --why //testing/quant:int8_linear_test_cpu
+plumb affected --base main --why //testing/quant:int8_channel_linear_test_cpu
 
 [bold]Exit codes[/bold]
 
@@ -50,6 +69,7 @@ plumb affected --base main --why //testing/quant:int8_linear_test_cpu
 1 with --run: a build or an analysis failed. 2 wrong usage: unknown option, revision or target.
 3 with --run: tests failed. 7 Bazel cannot load the head.
 8 interrupted. 36 the machine lacks something: git, Bazel, a writable cache.
+141 the reader of the answer, such as head, went away.
 """
 
 
@@ -71,14 +91,18 @@ def plumb(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+            "--version",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and stop.",
         ),
     ] = False,
 ) -> None:
     """Asks the Bazel target graph which tests a change can break."""
 
 
-@app.command("affected", epilog=_EPILOG)
+@app.command("affected", cls=_Command, epilog=_EPILOG)
 def affected_command(
     base: Annotated[str, typer.Option(metavar="REV", help="Compare with this revision.")],
     head: Annotated[
@@ -90,7 +114,8 @@ def affected_command(
         ),
     ] = None,
     run_tests: Annotated[
-        bool, typer.Option("--run", help="Run the affected tests that this machine can.")
+        bool,
+        typer.Option("--run", metavar="", help="Run the affected tests that this machine can."),
     ] = False,
     why: Annotated[
         str | None, typer.Option(metavar="TARGET", help="Say why TARGET is affected, or is not.")
@@ -99,7 +124,7 @@ def affected_command(
         Format.TEXT
     ),
     manual: Annotated[
-        bool, typer.Option("--manual", help="Count tests tagged manual as well.")
+        bool, typer.Option("--manual", metavar="", help="Count tests tagged manual as well.")
     ] = False,
     workspace: Annotated[
         Path | None,
@@ -112,7 +137,7 @@ def affected_command(
     checkout under ~/.cache/plumbline. Only --run uses your workspace and server, as you would.
     """
     try:
-        _affected(base, head, run_tests, why, output, manual, find_workspace(workspace))
+        _affected(base, head, run_tests, why, output, manual, _start(workspace))
     except KeyboardInterrupt as error:
         raise PlumbError("interrupted", ExitCode.INTERRUPTED) from error
 
@@ -124,8 +149,9 @@ def _affected(
     why: str | None,
     output: Format,
     manual: bool,
-    root: Path,
+    start: Path,
 ) -> None:
+    root = find_workspace(start)
     loader = Loader(Repository.find(root), root, cache.folder_for(root), _notify)
     with ExitStack() as stack:
         base_tree = loader.repository.tree_of(base)
@@ -137,7 +163,8 @@ def _affected(
         with _errors.status("comparing target graphs"):
             older, newer, no_base = load_both(loader, base_tree, head_tree)
         comparison = affected.compare(older, newer, no_base, manual=manual)
-        reason = explain(comparison, why, newer.graph.targets) if why is not None else None
+        known, folder = newer.graph.targets, _inside(root, start)
+        reason = explain(comparison, why, known, folder) if why is not None else None
     answer = report.Answer(base_tree, head_tree, comparison, reason)
     configs = newer.steering.configs
     if not run_tests:
@@ -148,11 +175,6 @@ def _affected(
         _finish(answer, place, configs, output)
 
 
-def _width() -> int | None:
-    # A file or a pipe has no width; labels should not be folded there.
-    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-
-
 def _notify(text: str) -> None:
     _errors.print(f"[dim]plumb: {escape(text)}[/dim]")
 
@@ -161,68 +183,38 @@ def _finish(
     answer: report.Answer, place: Place | None, configs: set[str], output: Format
 ) -> NoReturn:
     """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
-    console = Console(highlight=False, width=_width())
+    console = streams.stdout_console()
     text = output is Format.TEXT
-    if text and answer.why is not None:
-        report.print_why(console, answer.why)
-    elif text:
-        report.print_text(console, answer)
-    sys.stdout.flush()
+    with streams.answering(console):
+        if text and answer.why is not None:
+            report.print_why(console, answer.why)
+        elif text:
+            report.print_text(console, answer)
     outcome = None
     if place is not None:
         outcome = run.run(answer.comparison, pools.local_gpus(), place, configs, _notify)
-    if text and outcome is not None:
-        report.print_outcome(console, outcome.fields())
-    if not text:
-        ran = None if outcome is None else outcome.fields()
-        typer.echo(report.as_json(replace(answer, run=ran)))
+    ran = None if outcome is None else outcome.fields()
+    with streams.answering(console):
+        if text and ran is not None:
+            report.print_outcome(console, ran)
+        elif not text:
+            typer.echo(report.as_json(replace(answer, run=ran)))
     raise typer.Exit(ExitCode.OK if outcome is None else outcome.code)
 
 
-def explain(comparison: affected.Comparison, target: str, known: Any) -> dict[str, Any]:
-    """Why `target` is affected, or that it is not.
-
-    known: labels of the head. Raises PlumbError with near names for a target that is not there.
-    """
-    label = canonical(target if target.startswith(("//", "@")) else f"//{target}")
-    tracer = comparison.tracer
-    fields = {
-        "target": label,
-        "affected": True,
-        "text": "",
-        "file": None,
-        "chain": [label],
-        "changes": [],
-    }
-    if label not in known:
-        near = affected.nearest(label, known)
-        raise PlumbError(
-            f"there is no target {label} in the head."
-            + (f" Did you mean {' or '.join(near)}?" if near else "")
-        )
-    if tracer is not None and tracer.changed(label):
-        chain = tracer.chain(label)
-        changes = [vars(change) for change in chain.changes]
-        return fields | {
-            "text": affected.describe(chain),
-            "file": chain.file,
-            "chain": chain.labels,
-            "changes": changes,
-        }
-    if comparison.everything:
-        return fields | {"text": comparison.everything[0]}
-    if any(t.label == label for t in comparison.tests):
-        return fields | {"text": next(t.because for t in comparison.tests if t.label == label)}
-    return fields | {"affected": False, "text": "nothing that it depends on differs"}
+def _start(named: Path | None) -> Path:
+    """The folder that the user means: `named`, where `bazel run` was called, or here."""
+    return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
 
 
-def find_workspace(named: Path | None) -> Path:
-    """The Bazel workspace around `named`, around where `bazel run` was called, or around here.
+def _inside(root: Path, start: Path) -> str:
+    """Where `start` is in the workspace, as a package's name; "" at its root."""
+    found = start.resolve()
+    return "/".join(found.relative_to(root).parts) if found.is_relative_to(root) else ""
 
-    Raises PlumbError if there is none.
-    """
-    start = named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())
-    start = start.absolute()
+
+def find_workspace(start: Path) -> Path:
+    """The Bazel workspace around `start`. Raises PlumbError if there is none."""
     for folder in (start, *start.parents):
         if any((folder / name).is_file() for name in WORKSPACE_FILES):
             return folder.resolve()
@@ -239,15 +231,12 @@ def _terminate(number: int, frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
+    streams.open_missing()
     try:
         app(prog_name="plumb", standalone_mode=True)
     except PlumbError as error:
         _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
         sys.exit(error.code)
-    except BrokenPipeError:
-        # The reader of a pipe, such as head, has seen enough; the interpreter flushes once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.OK)
     except OSError as error:
         _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
         sys.exit(ExitCode.ENVIRONMENT)

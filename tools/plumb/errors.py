@@ -1,6 +1,6 @@
 """The one error type that the command line shows as a sentence, and its exit codes.
 
-The codes are Bazel's own where Bazel has one for the case.
+The codes are Bazel's own where Bazel has one for the case, and the shell's for a closed pipe.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     GRAPH_FAILED = 7
     INTERRUPTED = 8
     ENVIRONMENT = 36
+    READER_GONE = 141
 
 
 class Terminated(KeyboardInterrupt):

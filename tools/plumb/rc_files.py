@@ -13,8 +13,13 @@ from tools.plumb.graph import canonical
 RC_FILE = ".bazelrc"
 _WORKSPACE = "%workspace%/"
 # Their values, after a repository's name if there is one, are folders from the workspace's root.
-_FOLDER_OPTIONS = ("--override_repository", "--override_module", "--inject_repository")
-_FOLDER_OPTIONS += ("--vendor_dir", "--distdir")
+_FOLDER_OPTIONS = (
+    "--override_repository",
+    "--override_module",
+    "--inject_repository",
+    "--vendor_dir",
+    "--distdir",
+)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -14,10 +15,13 @@ from rich.table import Table
 from tools.plumb import affected
 from tools.plumb.affected import Affected, Comparison
 from tools.plumb.git import Tree
+from tools.plumb.why import Change, telling
 
 # Raised when a field of the JSON changes its meaning or goes away.
 SCHEMA = 1
 _LONGEST_VALUE = 400
+# Of a table in a narrow terminal: that of the reasons at least, and of all but them and the labels.
+_REASON_WIDTH, _REST_WIDTH = 16, 27
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,15 @@ def print_text(console: Console, answer: Answer) -> None:
     tests = [test for test in comparison.tests if test.cause != affected.ALWAYS]
     _print_remarks(console, comparison)
     for pool, members in by_pool(tests).items():
-        console.print(_table(pool, members))
+        _print_table(console, _table(pool, members), members)
     ending = ""
     if always:
         count, seconds = len(always), totals(always)["seconds"]
         console.print(f"Always run, since they are tagged external: {count} tests, {seconds} s")
         ending = f", and {count} that always run"
+    if not comparison.total:
+        console.print(f"Nothing affected: {escape(answer.head.name)} has no tests.")
+        return
     if not tests:
         console.print(
             f"Nothing affected: none of {comparison.total} tests differs between "
@@ -110,16 +117,16 @@ def print_why(console: Console, why: Mapping[str, Any]) -> None:
     """The chain from what changed to the target asked for."""
     target = escape(why["target"])
     if not why["affected"]:
-        console.print(f"{target} is not affected: {escape(why['text'])}")
+        console.print(f"{target} is not affected: {escape(why['text'])}", soft_wrap=True)
         return
-    console.print(f"{target} is affected: {escape(why['text'])}")
+    console.print(f"{target} is affected: {escape(why['text'])}", soft_wrap=True)
     steps = [why["file"], *why["chain"]] if why["file"] else why["chain"]
     for depth, step in enumerate(steps):
         console.print(f"{'  ' * depth}{'-> ' if depth else ''}{escape(step)}", soft_wrap=True)
-    for change in why["changes"]:
-        console.print(f"  {escape(change['name'])}:", soft_wrap=True)
-        console.print(f"    [red]- {_shown(change['old'])}[/red]", soft_wrap=True)
-        console.print(f"    [green]+ {_shown(change['new'])}[/green]", soft_wrap=True)
+    for change in telling([Change(**fields) for fields in why["changes"]]):
+        console.print(f"  {escape(change.name)}:", soft_wrap=True)
+        console.print(f"    [red]- {_shown(change.old)}[/red]", soft_wrap=True)
+        console.print(f"    [green]+ {_shown(change.new)}[/green]", soft_wrap=True)
 
 
 def print_outcome(console: Console, run: Mapping[str, Any]) -> None:
@@ -132,6 +139,8 @@ def print_outcome(console: Console, run: Mapping[str, Any]) -> None:
         code = done["bazel_exit"]
         result = "all passed" if code == 0 else f"Bazel ended with exit code {code}"
         console.print(f"{pool}: ran {done['tests']} tests, {result}")
+        for label in done["failed"]:
+            console.print(f"  [red]failed[/red] {escape(label)}", soft_wrap=True)
     for pool, labels in run["left"].items():
         console.print(f"left to pool {pool}, which this machine is not: {len(labels)} tests")
         for label in labels:
@@ -139,10 +148,11 @@ def print_outcome(console: Console, run: Mapping[str, Any]) -> None:
 
 
 def _print_remarks(console: Console, comparison: Comparison) -> None:
-    for reason in comparison.everything[:3]:
-        console.print(f"[yellow]Every test is affected:[/yellow] {escape(reason)}")
-    if len(comparison.everything) > 3:
-        console.print(f"  ... and {len(comparison.everything) - 3} more reasons")
+    reasons = comparison.everything if comparison.total else []
+    for reason in reasons[:3]:
+        console.print(f"[yellow]Every test is affected:[/yellow] {escape(reason)}", soft_wrap=True)
+    if len(reasons) > 3:
+        console.print(f"  ... and {len(reasons) - 3} more reasons")
     for decision in comparison.unowned:
         if decision.affects != affected.EVERYTHING:
             console.print(
@@ -157,7 +167,19 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
             "it may be refused now; --run has Bazel analyse them."
         )
     if comparison.removed:
-        console.print(f"[dim]Tests that are gone: {escape(', '.join(comparison.removed))}[/dim]")
+        gone = escape(", ".join(comparison.removed))
+        console.print(f"[dim]Tests that //... no longer runs: {gone}[/dim]", soft_wrap=True)
+
+
+def _print_table(console: Console, table: Table, tests: list[Affected]) -> None:
+    # A label that is cut or in two rows cannot be copied: rather the terminal breaks the frame.
+    needed = max(cell_len(test.label) for test in tests) + _REST_WIDTH
+    if any(column.header == "because" for column in table.columns):
+        needed += _REASON_WIDTH
+    width = console.width
+    console.width = max(width, needed)
+    console.print(table, crop=False)
+    console.width = width
 
 
 def _table(pool: str, tests: list[Affected]) -> Table:
@@ -167,14 +189,14 @@ def _table(pool: str, tests: list[Affected]) -> Table:
         + (f", {sums['gpu_seconds']} GPU-s" if sums["gpu_seconds"] else ""),
         title_justify="left",
     )
-    table.add_column("test", overflow="fold")
-    table.add_column("seconds", justify="right")
+    table.add_column("test", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
     if pool != "cpu":
-        table.add_column("GPUs", justify="right")
+        table.add_column("GPUs", justify="right", no_wrap=True)
     # One reason for all of them stands above the table.
     reasons = any(test.cause != affected.EVERYTHING for test in tests)
     if reasons:
-        table.add_column("because", overflow="fold")
+        table.add_column("because", overflow="fold", min_width=_REASON_WIDTH)
     for test in tests:
         place = test.placement
         seconds = "?" if place.seconds is None else str(place.seconds)

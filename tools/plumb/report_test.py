@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from tools.plumb import report
@@ -19,8 +20,8 @@ def made(label: str, pool: str, gpus: int, seconds: int | None, cause: str = "in
 TESTS = [made("//a:g", "b200", 2, 30), made("//a:d", "cpu", 0, None), made("//a:c", "cpu", 0, 5)]
 
 
-def text(comparison: Comparison) -> str:
-    console = Console(file=io.StringIO(), width=100)
+def text(comparison: Comparison, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
     report.print_text(console, report.Answer(Tree("1", "main"), Tree("2", "topic"), comparison))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -74,8 +75,36 @@ def test_removed_tests_and_ignored_files_are_said() -> None:
     decision = Decision("a.md", "nothing", "documentation")
     shown = text(Comparison([], 4, [], [decision], ["//a:gone"]))
 
-    assert "a.md affects nothing: documentation" in shown and "//a:gone" in shown
+    assert "a.md affects nothing: documentation" in shown and "no longer runs: //a:gone" in shown
     assert "Nothing affected: none of 4 tests differs between main and topic." in shown
+
+
+@pytest.mark.parametrize("cause", ["input", "everything"])
+@pytest.mark.parametrize("pool", ["cpu", "h100"])
+def test_a_label_is_never_broken_or_cut(pool: str, cause: str) -> None:
+    labels = [f"//testing/{'long/' * n}package:name_of_a_test_{pool}" for n in (0, 4, 14)]
+    tests = [made(label, pool, 8, 12345, cause) for label in labels]
+
+    shown = text(Comparison(tests, 9, ["x"] if cause == "everything" else [], []), width=60)
+
+    assert all(f" {label} " in shown for label in labels)
+    if cause == "input":
+        assert "a/[b].py" in shown and "because" in shown
+
+
+def test_a_head_without_tests_is_said_once() -> None:
+    shown = text(Comparison([], 0, ["main has no WORKSPACE"], []))
+
+    assert shown == "Nothing affected: topic has no tests.\n"
+
+
+def test_failed_tests_are_named() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    ran = {"cpu": {"tests": 2, "bazel_exit": 3, "passed": ["//a:c"], "failed": ["//a:[d]"]}}
+    report.print_outcome(console, {"analysed": None, "ran": ran, "left": {}})
+    assert isinstance(console.file, io.StringIO)
+
+    assert "failed //a:[d]" in console.file.getvalue() and "//a:c" not in console.file.getvalue()
 
 
 def test_another_visibility_is_said() -> None:
@@ -95,11 +124,19 @@ def test_why_shows_old_and_new() -> None:
             "text": "//a:l: deps",
             "file": None,
             "chain": ["//a:l", "//a:t"],
-            "changes": [{"name": "deps", "old": None, "new": ["[x]"] + ["y" * 50] * 20}],
+            "changes": [
+                {"name": "$hash", "old": "1", "new": "2"},
+                {"name": "deps", "old": None, "new": ["[x]"] + ["y" * 50] * 20},
+            ],
         },
     )
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
 
     assert "//a:l\n  -> //a:t" in shown
-    assert "- (none)" in shown and '+ ["[x]"' in shown and "characters)" in shown
+    assert (
+        "$hash" not in shown
+        and "- (none)" in shown
+        and '+ ["[x]"' in shown
+        and "characters)" in shown
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Chain:
-    """labels: from the changed target to the one asked for; file: the changed source, if one."""
+    """labels: from the changed target to the one asked for; file: the changed source, if one.
+
+    new: the base has no such target; of its attributes only the deps are in changes.
+    """
 
     labels: list[str]
     file: str | None
     changes: list[Change]
+    new: bool = False
+
+
+def telling(changes: Iterable[Change]) -> list[Change]:
+    """The changes without attributes that Bazel adds by itself, unless no other differs."""
+    found = list(changes)
+    return [change for change in found if not change.name.startswith(("$", ":"))] or found
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,8 @@ class Tracer:
         target = self.head.graph.targets.get(start)
         is_file = not start.startswith("@") and (target is None or target.kind == graph.SOURCE)
         file = self._changed_file(graph.source_path(start) or "") if is_file else None
-        return Chain(labels, file, self._changes(start))
+        new = target is not None and not self.base.knows(start)
+        return Chain(labels, file, self._changes(start), new)
 
     def _changed_file(self, path: str) -> str:
         """`path`, or the first changed file in it if it is a folder."""
@@ -84,6 +96,9 @@ class Tracer:
     def _changes(self, label: str) -> list[Change]:
         old = self.base.parts(label) if self.base.knows(label) else {}
         new = self.head.parts(label) if self.head.knows(label) else {}
+        if not old and "rule class" in new:
+            # All of it is new; only what it depends on may surprise.
+            new = {"deps": new.get("deps")}
         return [
             Change(name, old.get(name), new.get(name))
             for name in sorted(old.keys() | new.keys())

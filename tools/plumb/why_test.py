@@ -5,7 +5,7 @@ from typing import Any
 from tools.plumb.digest import Digests
 from tools.plumb.graph import Target
 from tools.plumb.synthetic import py_test, revision, rule, source
-from tools.plumb.why import Change, Tracer
+from tools.plumb.why import Change, Tracer, telling
 
 FILES = {"a/s": "1", "a/other": "1", "d/one": "1", "d/two": "1"}
 
@@ -46,8 +46,16 @@ def test_an_attribute_is_shown_with_both_values() -> None:
 def test_a_new_target_has_no_old_values() -> None:
     chain = tracer(FILES, [], targets()).chain("//a:t")
 
-    assert chain.labels == ["//a:t"]
-    assert {change.old for change in chain.changes} == {None}
+    assert chain.labels == ["//a:t"] and chain.new
+    assert chain.changes == [Change("deps", None, ["//a:long", "//a:short"])]
+
+
+def test_what_bazel_adds_by_itself_is_left_out_unless_nothing_else_differs() -> None:
+    own = [Change("$rule_implementation_hash", "1", "2"), Change(":action_listener", None, [])]
+    deps = Change("deps", None, [])
+
+    assert telling([*own, deps]) == [deps]
+    assert telling(own) == own
 
 
 def test_the_changed_file_inside_a_folder_is_named() -> None:

@@ -1,0 +1,71 @@
+"""Standard output and error as they may be: a terminal, a pipe that closes, a full disk, closed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from rich.console import Console
+
+from tools.plumb.errors import ExitCode, PlumbError
+
+_PIPE_WIDTH = 160
+
+
+class Output(Console):
+    """A console whose reader may go before the end, as in `plumb ... | head`."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Ends the command quietly, as a shell does for a program that a closed pipe kills."""
+        _discard()
+        raise SystemExit(ExitCode.READER_GONE)
+
+
+def stdout_console() -> Output:
+    """The console for the answer. A file or a pipe has no width; labels are not folded there."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Output(highlight=False, width=None if known else _PIPE_WIDTH)
+
+
+def open_missing() -> None:
+    """Opens /dev/null for each standard stream that the caller closed, such as by `>&-`."""
+    # The lowest free descriptor is taken, so in this order each gets its own number.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+@contextmanager
+def answering(console: Output) -> Iterator[None]:
+    """Around what writes to stdout: all of it is written at the end.
+
+    Raises PlumbError if it cannot be, and SystemExit if the reader is gone.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        console.on_broken_pipe()
+    except OSError as error:
+        _discard()
+        raise PlumbError(
+            f"cannot write the answer to stdout: {error.strerror}. "
+            "Send it to a file or a pipe that takes it.",
+            ExitCode.ENVIRONMENT,
+        ) from error
+
+
+def _discard() -> None:
+    # The interpreter flushes once more at its end, and would complain.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
