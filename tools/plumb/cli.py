@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -175,8 +175,14 @@ def _affected(
         _finish(answer, place, configs, output)
 
 
+def _say(markup: str) -> None:
+    # Where stderr is on a full disk, the exit code has to say it.
+    with suppress(OSError):
+        _errors.print(markup)
+
+
 def _notify(text: str) -> None:
-    _errors.print(f"[dim]plumb: {escape(text)}[/dim]")
+    _say(f"[dim]plumb: {escape(text)}[/dim]")
 
 
 def _finish(
@@ -235,9 +241,9 @@ def main() -> NoReturn:
     try:
         app(prog_name="plumb", standalone_mode=True)
     except PlumbError as error:
-        _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
+        _say(f"[bold red]plumb:[/bold red] {escape(str(error))}")
         sys.exit(error.code)
     except OSError as error:
-        _errors.print(f"[bold red]plumb:[/bold red] {escape(str(error))}")
+        _say(f"[bold red]plumb:[/bold red] {escape(str(error))}")
         sys.exit(ExitCode.ENVIRONMENT)
     sys.exit(ExitCode.OK)
