@@ -8,6 +8,7 @@ import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
 from layers.linear.column import ColumnParallelLinear
 from layers.linear.merged_column import MergedColumnParallelLinear
 from layers.quantization.registry import get_quantization_config
+from layers.weights import load_weights, process_weights_after_loading
 from testing.harness.device import device
 from testing.harness.linear import PACKED
 
@@ -101,3 +102,31 @@ def test_unknown_method_says_what_to_import() -> None:
 def test_other_block_sizes_are_refused(config: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"weight_block_size.*wanted \[128, 128\]"):
         get_quantization_config("blockwise_int8").from_config(config)
+
+
+@pytest.mark.parametrize("key", ["ignored_layers", "modules_to_not_convert", "ignore"])
+@pytest.mark.parametrize("value", ["lm_head", [None], {"lm_head": True}])
+def test_ignored_layers_that_are_no_list_of_names_are_refused(key: str, value: object) -> None:
+    # A string taken letter by letter would quantise what it names.
+    with pytest.raises(ValueError, match=rf"{key} is .*wanted a list of layer names"):
+        method_of("model.layers.0.mlp.up_proj", **{key: value})
+
+
+@pytest.mark.parametrize("size", [None, 128, [128], [64, 128]])
+def test_another_block_size_is_refused(size: object) -> None:
+    with pytest.raises(ValueError, match=r"weight_block_size is .*wanted \[128, 128\]"):
+        method_of("model.layers.0.mlp.up_proj", "blockwise_int8", weight_block_size=size)
+
+
+def test_a_gradient_is_refused_and_no_grad_is_not() -> None:
+    config = get_quantization_config("w8a8_int8").from_config({})
+    layer = ColumnParallelLinear(16, 8, quant_config=config, device=device())
+    weight = ("weight", torch.ones(8, 16, dtype=torch.int8))
+    load_weights(layer, [weight, ("weight_scale", torch.ones(8, 1))])
+    process_weights_after_loading(layer)
+    x = torch.ones(1, 16, dtype=torch.bfloat16, device=device(), requires_grad=True)
+
+    with pytest.raises(ValueError, match="x requires a gradient"):
+        layer(x)
+    with torch.no_grad():
+        assert layer(x).tolist() == [[16.0] * 8]
