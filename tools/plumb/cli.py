@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -176,9 +176,11 @@ def _affected(
 
 
 def _say(markup: str) -> None:
-    # Where stderr is on a full disk, the exit code has to say it.
-    with suppress(OSError):
+    try:
         _errors.print(markup)
+    except OSError:
+        # The answer and the exit code have to do without words.
+        streams.give_up_stderr()
 
 
 def _notify(text: str) -> None:

@@ -61,6 +61,11 @@ def answering(console: Output) -> Iterator[None]:
         ) from error
 
 
+def give_up_stderr() -> None:
+    """Sends all further messages to /dev/null, for a stderr on a full disk."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def _discard() -> None:
     # The interpreter flushes once more at its end, and would complain.
     nowhere = os.open(os.devnull, os.O_WRONLY)
