@@ -109,7 +109,7 @@ def test_other_block_sizes_are_refused(config: dict[str, object]) -> None:
 def test_ignored_layers_that_are_no_list_of_names_are_refused(key: str, value: object) -> None:
     # A string taken letter by letter would quantise what it names.
     with pytest.raises(ValueError, match=rf"{key} is .*wanted a list of layer names"):
-        method_of("model.layers.0.mlp.up_proj", **{key: value})
+        get_quantization_config("w8a8_int8").from_config({key: value})
 
 
 @pytest.mark.parametrize("size", [None, 128, [128], [64, 128]])
