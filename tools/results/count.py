@@ -13,21 +13,29 @@ PASSED = ("PASSED", "FLAKY")
 
 
 def count(events: Iterable[dict[str, Any]]) -> tuple[int, int]:
-    """How many test targets passed, and how many failed or could not be built."""
-    wanted: set[str] = set()
+    """How many test targets passed, and how many failed or could not be built.
+
+    A test of another pool is built and left out by its tags: it has no summary, and is not counted.
+    """
+    tests: set[str] = set()
     passed: set[str] = set()
+    failed: set[str] = set()
     for event in events:
-        label = event["id"].get("targetConfigured", {}).get("label")
-        is_test = event.get("configured", {}).get("testSize")
-        # Of a target whose deps do not load, nobody knows any more whether it is a test.
-        if label and (is_test or "aborted" in event):
-            wanted.add(label)
-        if "testSummary" in event:
-            label = event["id"]["testSummary"]["label"]
-            wanted.add(label)
-            if event["testSummary"]["overallStatus"] in PASSED:
-                passed.add(label)
-    return len(passed), len(wanted - passed)
+        kind, name = next(iter(event["id"].items()))
+        label = name.get("label", "") if isinstance(name, dict) else ""
+        if kind == "targetConfigured":
+            if event.get("configured", {}).get("testSize"):
+                tests.add(label)
+            # Its deps do not load: nobody knows any more whether it is a test.
+            if "aborted" in event:
+                failed.add(label)
+        elif kind == "targetCompleted":
+            if label in tests and not event.get("completed", {}).get("success"):
+                failed.add(label)
+        elif kind == "testSummary":
+            good = event["testSummary"]["overallStatus"] in PASSED
+            (passed if good else failed).add(label)
+    return len(passed), len(failed)
 
 
 if __name__ == "__main__":
