@@ -214,11 +214,16 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
             part = part.narrow(1, columns.start, columns.size)
         own = self.data.narrow(0, shard.offset // self.row_unit, rows.size)
         own.copy_(part)
-        if own.dtype is torch.float16 and has_non_finite(own) and not has_non_finite(part):
-            raise WeightLoadError(
-                f"tensor for {self.label(shard.id)} has values up to {float(part.abs().max()):g}, "
-                f"beyond float16's 65504. Use params_dtype=torch.bfloat16."
-            )
+        # Cell by cell: an Inf that the checkpoint holds must not hide one that the cast makes.
+        if own.dtype is not part.dtype and own.is_floating_point() and has_non_finite(own):
+            lost = part[torch.isfinite(part) & ~torch.isfinite(own)]
+            if lost.numel():
+                limit = torch.finfo(own.dtype).max
+                raise WeightLoadError(
+                    f"tensor for {self.label(shard.id)} has values up to "
+                    f"{float(lost.abs().max()):g}, beyond {str(own.dtype)[6:]}'s {limit:g}. "
+                    f"Use a params_dtype that holds them."
+                )
 
 
 def _restore(kind: type[Any], data: torch.Tensor, attributes: dict[str, Any]) -> Any:

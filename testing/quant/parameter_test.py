@@ -149,6 +149,24 @@ def test_codes_of_narrow_scales_that_are_not_finite(
     assert has_non_finite(scales.view(dtype)) is bad
 
 
+@pytest.mark.parametrize(
+    ("own", "value", "limit"),
+    [
+        (torch.float16, 7e4, r"float16's 65504"),
+        (torch.bfloat16, 3.4e38, r"bfloat16's 3\.38953e\+38"),
+    ],
+)
+@pytest.mark.parametrize("beside", [1.0, float("inf")])
+def test_an_infinity_that_the_cast_makes_is_seen_beside_one_that_was_there(
+    own: torch.dtype, value: float, limit: str, beside: float
+) -> None:
+    layer = ColumnParallelLinear(16, 16, params_dtype=own, prefix="mlp.up_proj")
+    weight = torch.ones(16, 16)
+    weight[3, 5], weight[4, 6] = value, beside
+    with pytest.raises(WeightLoadError, match=f"beyond {limit}"):
+        layer.weight_loader_v2(layer.get_parameter("weight"), weight)
+
+
 @pytest.mark.parametrize("value", [70000.0, -70000.0])
 def test_values_beyond_float16(value: float) -> None:
     layer = ColumnParallelLinear(16, 16, params_dtype=torch.float16, prefix="mlp.up_proj")
