@@ -57,7 +57,8 @@ def ruff(root: Path, fix: bool) -> bool:
     files = sources(root, ".py")
     check = [program, "check", "--no-cache", *(["--fix"] if fix else []), *files]
     form = [program, "format", "--no-cache", *([] if fix else ["--diff"]), *files]
-    return all([_run(root, check), _run(root, form)])
+    # Formatted first, since it shortens the lines that the check would find too long.
+    return all([_run(root, form), _run(root, check)])
 
 
 def mypy(root: Path, fix: bool) -> bool:
