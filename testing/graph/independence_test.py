@@ -41,5 +41,5 @@ def test_every_oracle_is_declared_as_one(graph: Graph) -> None:
 def test_no_target_lists_an_init_file(graph: Graph) -> None:
     # Bazel puts an empty __init__.py into the sandbox of each test. In one that it uses again after
     # a test that did list the file, it writes through that test's link: the checkout's own file is
-    # emptied.
+    # emptied. .bazelrc turns that off, and a user's own settings may turn it on again.
     assert graph.query('filter("/?__init__\\.py$", kind("source file", //...:*))') == []
