@@ -16,6 +16,7 @@ PACKAGES = [
     "scipy",
     "sglang_kernel",
     "torch",
+    "torchao",
     "triton",
     "typer",
     "uv",
