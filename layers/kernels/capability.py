@@ -10,8 +10,10 @@ PLUMBLINE_BACKEND asks them all, and is passed over where an operation has no su
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -20,9 +22,14 @@ from typing import Any
 import torch
 
 # Those that some operation has: any other name in the environment is a slip of the pen.
-BACKEND_NAMES = ("torch", "triton", "sgl_kernel")
+BACKEND_NAMES = ("torch", "triton", "sgl_kernel", "flashinfer", "torch_scaled_mm")
 BACKEND_VARIABLE = "PLUMBLINE_BACKEND"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+# What a package is called in an index, where that is not the name it is imported by.
+DISTRIBUTIONS = {
+    "flashinfer": ("flashinfer-python",),
+    "sgl_kernel": ("sglang-kernel", "sgl-kernel"),
+}
 
 Arch = tuple[int, int]
 
@@ -33,27 +40,41 @@ class BackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a layer asks of an operation: dtype of inputs and outputs, K, and N if it has one."""
+    """What a layer asks of an operation.
+
+    dtype: of inputs and outputs.
+    k, n: reduced dimension, and outputs if the operation has any.
+    bias: whether a bias is to be added before the output is rounded.
+    scalar_scales: x has one scale, and the weight has one.
+    """
 
     dtype: torch.dtype
     k: int
     n: int = 0
+    bias: bool = False
+    scalar_scales: bool = False
 
 
 @dataclass(frozen=True)
 class Needs:
     """What a backend needs: package and CUDA compute capability, and the limits of its kernel.
 
-    `min_arch` None runs on every device, the CPU included. Both arch limits are inclusive.
+    `min_arch` None runs on every device, the CPU included. Limits of arch and version are
+    inclusive. `bias` False cannot add one; `scalar_scales` True takes no others.
     """
 
     package: str | None = None
+    max_version: tuple[int, ...] | None = None
     min_arch: Arch | None = None
     max_arch: Arch | None = None
     dtypes: tuple[torch.dtype, ...] = FLOATS
     k_multiple: int = 1
     n_multiple: int = 1
+    k_min: int = 0
     k_max: int | None = None
+    n_min: int = 0
+    bias: bool = True
+    scalar_scales: bool = False
 
     def unmet(self, device: torch.device, problem: Problem) -> str | None:
         """Why the backend cannot run, or None if it can."""
@@ -76,7 +97,16 @@ class Needs:
                 return f"needs {self.describe_device()}, '{device}' is {arch_name(arch)} ({name})"
         if self.package is not None and not is_installed(self.package):
             return f"needs the Python package '{self.package}', which is not installed"
-        return None
+        return self._unmet_version()
+
+    def _unmet_version(self) -> str | None:
+        if self.package is None or self.max_version is None:
+            return None
+        version = installed_version(self.package)
+        if version is None or version <= self.max_version:
+            return None
+        seen, limit = (".".join(map(str, v)) for v in (version, self.max_version))
+        return f"needs '{self.package}' {limit} or older, which is {seen} here"
 
     def _unmet_problem(self, problem: Problem) -> str | None:
         if problem.dtype not in self.dtypes:
@@ -86,8 +116,22 @@ class Needs:
             return f"needs K divisible by {self.k_multiple}, K is {problem.k}"
         if self.k_max is not None and problem.k > self.k_max:
             return f"needs K of at most {self.k_max}, K is {problem.k}"
+        if problem.k < self.k_min:
+            return f"needs K of at least {self.k_min}, K is {problem.k}"
         if problem.n % self.n_multiple:
             return f"needs N divisible by {self.n_multiple}, N is {problem.n}"
+        if problem.n < self.n_min:
+            return f"needs N of at least {self.n_min}, N is {problem.n}"
+        return self._unmet_form(problem)
+
+    def _unmet_form(self, problem: Problem) -> str | None:
+        if problem.bias and not self.bias:
+            return "needs a layer without bias: it would be added after rounding"
+        if self.scalar_scales and not problem.scalar_scales:
+            return (
+                "needs one scale for x and one for the weight: static activations, and shards "
+                "of the same weight scale"
+            )
         return None
 
 
@@ -199,3 +243,14 @@ def device_arch(device: torch.device) -> Arch:
 def is_installed(package: str) -> bool:
     """Whether a package could be imported, without importing it."""
     return importlib.util.find_spec(package) is not None
+
+
+@cache
+def installed_version(package: str) -> tuple[int, ...] | None:
+    """The release of an installed package, (0, 4, 2) for "0.4.2.post1"; None if it says none."""
+    for name in DISTRIBUTIONS.get(package, (package,)):
+        for distribution in importlib.metadata.distributions(name=name):
+            release = re.match(r"\d+(\.\d+)*", distribution.version)
+            if release:
+                return tuple(int(part) for part in release[0].split("."))
+    return None
