@@ -6,7 +6,7 @@ import numpy as np
 
 from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64, Mask
-from testing.oracles.formats import Activations, LinearFormat
+from testing.oracles.formats import ActivationRule, Activations
 from testing.oracles.locate import biases, describe_cells, misplaced_shards
 from testing.oracles.places import Layout
 from testing.oracles.statistics import FALSE_ALARMS, Comparison, evidence
@@ -174,7 +174,7 @@ def check_noise(
     read: Float64,
     x: Float64,
     want: Activations,
-    fmt: LinearFormat,
+    rule: ActivationRule,
     check: str = "activation noise",
 ) -> Checked:
     """The power of x̂ - x beside the model's prediction; rounding to nearest gives 1.
@@ -185,7 +185,7 @@ def check_noise(
     thousand beyond 3 and none beyond 4.5; the limit is 5.5.
     """
     noise = np.sqrt(np.mean((read - x) ** 2) / np.mean(x**2))
-    ratio = float((noise / fmt.relative_activation_noise(x)) ** 2)
+    ratio = float((noise / rule.relative_noise(x)) ** 2)
     allowed = _NOISE_DEVIATIONS * noise_deviation(want)
     statistics = {"activation_noise_ratio": ratio, "activation_noise": float(noise)}
     if abs(ratio - 1) <= allowed:

@@ -16,24 +16,24 @@ from testing.harness.checks import (
 from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import linear_checkpoint
-from testing.oracles.int8_formats import Int8Block, Int8Channel
-from testing.oracles.matmul import blocked_matmul
+from testing.oracles.error_model.product import Product
+from testing.oracles.int8_formats import Int8Block, Int8Rule
 from testing.oracles.probes import natural, one_hot
 from testing.oracles.rounding import BF16, round_to
 from testing.oracles.statistics import Comparison
 
 FORMAT = Int8Block()
-INT8 = [Int8Channel(), FORMAT]
+RULE = Int8Rule(128)
 RNG = np.random.default_rng(50)
 CHECKPOINT = linear_checkpoint(RNG, FORMAT, {"gate": 256, "up": 256}, 512)
-X = FORMAT.lossless(RNG, 16, 512)
+X = RULE.lossless(RNG, 16, 512)
 
 
 def comparison(weight: Float64, x: Float64 = X) -> Comparison:
-    parts = blocked_matmul(x, CHECKPOINT.weight)
-    noise = FORMAT.noise(parts, None)
+    product = Product(x, CHECKPOINT.weight)
+    noise = FORMAT.noise(product)
     got = round_to(x @ weight.T, BF16)
-    return Comparison(got, parts, parts.sum(axis=0), noise, BF16, CHECKPOINT.layout)
+    return Comparison(got, product.parts, product.exact, noise, BF16, CHECKPOINT.layout)
 
 
 def test_right_output_has_no_finding_and_a_gain_of_one() -> None:
@@ -84,7 +84,7 @@ def test_statistics_are_not_formed_of_what_is_not_finite() -> None:
 
 def test_right_codes_and_their_neighbours_on_a_tie_pass() -> None:
     x = natural(np.random.default_rng(51), 64, 512)
-    want = FORMAT.encode_activations(x)
+    want = RULE.encode(x)
     assert want.near_tie.any()
     assert check_codes(round_to(want.values, BF16), x, want) == []
     assert check_codes(want.values + want.near_tie * want.step, x, want) == []
@@ -92,7 +92,7 @@ def test_right_codes_and_their_neighbours_on_a_tie_pass() -> None:
 
 def test_message_of_a_wrong_code() -> None:
     x = natural(np.random.default_rng(52), 4, 512)
-    want = FORMAT.encode_activations(x)
+    want = RULE.encode(x)
     read = want.values.copy()
     read[1, 200] += want.step[1, 200]
     (finding,) = check_codes(read, x, want)
@@ -103,10 +103,10 @@ def test_message_of_a_wrong_code() -> None:
 def test_right_noise_stays_within_three_deviations_as_often_as_normal_noise() -> None:
     deviates = []
     for seed in range(1000):
-        fmt = INT8[seed % 2]
+        rule = Int8Rule([None, 128][seed % 2])
         x = natural(np.random.default_rng(seed), *[(3, 48), (5, 336), (1, 130)][seed % 3])
-        want = fmt.encode_activations(x)
-        checked = check_noise(want.values, x, want, fmt)
+        want = rule.encode(x)
+        checked = check_noise(want.values, x, want, rule)
         assert checked.findings == []
         ratio = checked.statistics["activation_noise_ratio"]
         deviates.append((ratio - 1) / noise_deviation(want))
@@ -116,9 +116,9 @@ def test_right_noise_stays_within_three_deviations_as_often_as_normal_noise() ->
 
 def test_truncation_makes_the_noise_fourfold() -> None:
     x = natural(np.random.default_rng(53), 16, 384)
-    want = FORMAT.encode_activations(x)
+    want = RULE.encode(x)
     step = np.where(want.step == 0, 1, want.step)
-    checked = check_noise(np.trunc(x / step) * step, x, want, FORMAT)
+    checked = check_noise(np.trunc(x / step) * step, x, want, RULE)
     assert 3.5 < checked.statistics["activation_noise_ratio"] < 4.5
     assert "truncation in place of rounding gives 4" in checked.findings[0].message
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from layers.linear.base import LinearBase
 from layers.linear.column import ColumnParallelLinear
@@ -23,6 +24,7 @@ from testing.harness.tensors import DTYPES, floats_to_torch, to_numpy, to_torch
 from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import LinearCheckpoint, linear_checkpoint
+from testing.oracles.error_model.accumulators import FP32, Accumulator
 from testing.oracles.formats import LinearFormat
 
 Named = tuple[str, torch.Tensor]
@@ -40,10 +42,16 @@ PACKED = {"gate_up_proj": ["gate_proj", "up_proj"], "qkv_proj": ["q_proj", "k_pr
 
 @dataclass(frozen=True)
 class Method:
-    """A quantisation method as a checkpoint's config.json names it; `config` None: unquantised."""
+    """A quantisation method as a checkpoint's config.json names it.
+
+    format: what the checkpoint means; x is quantised as it says.
+    config: of config.json; None: unquantised.
+    accumulators: how a backend of the matmul adds products up, if not in fp32.
+    """
 
     format: LinearFormat
     config: Mapping[str, object] | None
+    accumulators: Mapping[str, Accumulator] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class LinearCase:
     kind: replicated, column, merged, qkv or row.
     shards: rows of each shard: {'gate': 256, 'up': 256}, {'q': …, 'k': …, 'v': …}, or {'': N}.
     m, k: rows of x and the reduced dimension.
-    fused: the checkpoint holds shards as one tensor.
+    fused: the checkpoint holds shards as one tensor, and their 0-dim scales as (shards,).
+    one_scale: shards share their 0-dim scales; a fused checkpoint then holds one scalar for all.
     backend: kernel backend asked for; None leaves the choice to the layer.
     head_size: outputs of one head, for qkv.
     options: further keywords of the layer's class, such as gather_output.
@@ -67,6 +76,7 @@ class LinearCase:
     dtype: str = "bfloat16"
     bias: bool = False
     fused: bool = False
+    one_scale: bool = False
     backend: str | None = None
     head_size: int = 64
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +89,7 @@ class LinearCase:
     @property
     def subject(self) -> str:
         """The layer as messages name it."""
-        flags = "".join([", bias" * self.bias, ", fused" * self.fused])
+        flags = ", bias" * self.bias + ", fused" * self.fused + ", one scale" * self.one_scale
         flags += "".join(f", {name}={value}" for name, value in self.options.items())
         return (
             f"{self.method.format.name} {self.kind} layer {_PLACES[self.kind][1]} "
@@ -93,7 +103,9 @@ class LinearCase:
 
     def checkpoint(self, rng: np.random.Generator) -> LinearCheckpoint:
         """A random checkpoint for this layer."""
-        return linear_checkpoint(rng, self.method.format, dict(self.shards), self.k, self.bias)
+        return linear_checkpoint(
+            rng, self.method.format, dict(self.shards), self.k, self.bias, self.one_scale
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,12 @@ class LoadedLinear:
     case: LinearCase
     layer: LinearBase
     backends: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """How the kernel that multiplies adds products up; a method names it last."""
+        multiply = list(self.backends.values())[-1:]
+        return self.case.method.accumulators.get("".join(multiply), FP32)
 
     @property
     def device_name(self) -> str:
@@ -177,8 +195,9 @@ def checkpoint_tensors(case: LinearCase, checkpoint: LinearCheckpoint) -> Iterat
     }
     if case.fused:
         suffixes = next(iter(shards.values()))
-        fused = {s: np.concatenate([tensors[s] for tensors in shards.values()]) for s in suffixes}
-        shards = {leaf: fused}
+        shards = {
+            leaf: {s: _fused([t[s] for t in shards.values()], case.one_scale) for s in suffixes}
+        }
     for name, tensors in shards.items():
         module = name if case.fused else f"{name}_proj" if name else leaf
         for suffix, array in tensors.items():
@@ -186,6 +205,13 @@ def checkpoint_tensors(case: LinearCase, checkpoint: LinearCheckpoint) -> Iterat
                 yield f"{parent}.{module}.bias", floats_to_torch(array, DTYPES[case.dtype])
             else:
                 yield f"{parent}.{module}.{suffix}", to_torch(array)
+
+
+def _fused(parts: list[NDArray[Any]], one_scale: bool) -> NDArray[Any]:
+    """Rows one after another; 0-dim scales as (shards,), or as the one scalar that they share."""
+    if parts[0].ndim:
+        return np.concatenate(parts)
+    return parts[0] if one_scale else np.stack(parts)
 
 
 def quant_config(case: LinearCase) -> QuantizationConfig | None:

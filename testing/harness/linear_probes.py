@@ -29,10 +29,10 @@ from testing.harness.records import record
 from testing.harness.subject import Subject
 from testing.harness.verdict import Finding, Verdict
 from testing.oracles.arrays import Float64
-from testing.oracles.bounds import Noise
 from testing.oracles.checkpoints import LinearCheckpoint
+from testing.oracles.error_model.noise import Noise
 from testing.oracles.matmul import matmul
-from testing.oracles.probes import natural, one_hot, wide_range
+from testing.oracles.probes import natural, wide_range
 from testing.oracles.statistics import Comparison
 
 
@@ -49,7 +49,7 @@ class Probe(ABC):
 
 
 class LosslessGrid(Probe):
-    """Quantising x loses nothing, so the output is x·wᵀ rounded once.
+    """The codes of x are beyond doubt, so the output is x̂·wᵀ rounded once.
 
     x is contiguous once and a window into NaN once: the bits must not differ.
     """
@@ -61,7 +61,8 @@ class LosslessGrid(Probe):
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """Elements and statistics, and the bits in the wider tensor."""
-        checked = check_product(subject.compare(x[0], got[0]), "lossless grid")
+        values = subject.encode(x[0]).values
+        checked = check_product(subject.compare(values, got[0]), "lossless grid")
         differs = ~((got[0] == got[1]) | (np.isnan(got[0]) & np.isnan(got[1])))
         if differs.any():
             row, column = np.argwhere(differs)[0]
@@ -73,15 +74,15 @@ class LosslessGrid(Probe):
 
 
 class Readback(Probe):
-    """x = I reads every weight cell back; a bias is part of the comparison."""
+    """x = v·I reads every weight cell back; a bias is part of the comparison."""
 
     def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
-        """The identity (K, K)."""
-        return [Question(one_hot(subject.case.k))]
+        """The identity (K, K), times a code."""
+        return [Question(subject.one_hot())]
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """Cell by cell."""
-        return check_readback(subject.compare(x[0], got[0]))
+        return check_readback(subject.compare(subject.encode(x[0]).values, got[0]))
 
 
 class NaturalData(Probe):
@@ -89,7 +90,7 @@ class NaturalData(Probe):
 
     def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
         """Normal activations."""
-        if not subject.checkpoint.format.quantises_activations:
+        if not subject.quantises:
             return []
         return [Question(natural(rng, subject.case.m, subject.case.k, subject.kind))]
 
@@ -104,7 +105,7 @@ class WideRange(Probe):
 
     def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
         """A few rows, of very different size."""
-        if not subject.checkpoint.format.quantises_activations:
+        if not subject.quantises:
             return []
         return [Question(wide_range(rng, subject.case.k, subject.kind))]
 
@@ -127,9 +128,8 @@ class Ties(Probe):
 
     def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
         """Codes and a half."""
-        if not subject.checkpoint.format.quantises_activations:
-            return []
-        return [Question(subject.ties(rng))]
+        x = subject.ties(rng)
+        return [] if x is None else [Question(x)]
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """As on the lossless grid."""
@@ -160,8 +160,8 @@ class SpoiltRows(Probe):
             row, column = (int(i) for i in np.argwhere(~np.isfinite(asked))[0])
             value = float(asked[row, column])
             # A product without a quantiser may leave Inf times a weight as it is.
-            must_be_nan = np.isnan(value) or subject.checkpoint.format.quantises_activations
-            findings += check_spoilt_row(clean, output, row, value, bool(must_be_nan))
+            must_be_nan = bool(np.isnan(value)) or subject.quantises
+            findings += check_spoilt_row(clean, output, row, value, must_be_nan)
         return Checked(findings, {})
 
 
@@ -174,13 +174,13 @@ class ActivationCodes(Probe):
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """Code by code, and the power of x̂ - x."""
-        fmt, asked, read = subject.checkpoint.format, x[0], got[0]
+        rule, asked, read = subject.checkpoint.activations, x[0], got[0]
         want = subject.encode(asked)
         findings = check_finite(read, subject.checkpoint.layout, "activation codes")
         if findings:
             return Checked(findings, {})
         findings = check_codes(read, asked, want)
-        checked = check_noise(fmt.snap(read, want), asked, want, fmt)
+        checked = check_noise(rule.snap(read, want), asked, want, rule)
         return Checked(findings + checked.findings, checked.statistics)
 
 
@@ -235,7 +235,8 @@ def examine(
     recorded: keep the statistics among the test's outputs; not for a layer with a planted fault.
     """
     start = time.perf_counter()
-    examination = Examination(Subject(loaded.case, checkpoint), rng, probes)
+    subject = Subject(loaded.case, checkpoint, accumulator=loaded.accumulator)
+    examination = Examination(subject, rng, probes)
     answers = loaded.answer(examination.questions)
     verdict = examination.judge(answers.outputs).add(answers.findings)
     if recorded:

@@ -9,10 +9,18 @@ import numpy as np
 from testing.harness.linear import LinearCase
 from testing.harness.tensors import KINDS
 from testing.oracles.arrays import Float64
-from testing.oracles.bounds import Noise, float64_noise, no_noise, rounding_noise, subnormal_noise
 from testing.oracles.checkpoints import LinearCheckpoint
+from testing.oracles.error_model.accumulators import FP32, Accumulator
+from testing.oracles.error_model.noise import (
+    Noise,
+    float64_noise,
+    no_noise,
+    rounding_noise,
+    subnormal_noise,
+)
+from testing.oracles.error_model.product import Product
 from testing.oracles.formats import Activations
-from testing.oracles.matmul import blocked_matmul, matmul
+from testing.oracles.matmul import matmul
 from testing.oracles.rounding import FloatType
 from testing.oracles.statistics import Comparison
 
@@ -23,30 +31,43 @@ class Subject:
 
     ranks: how many share the columns of x, as in a row-parallel layer. Each then quantises its own
         part, and rounds its partial sum to the output's type before the sum.
+    accumulator: how the kernel under test adds products up.
     """
 
     case: LinearCase
     checkpoint: LinearCheckpoint
     ranks: int = 1
+    accumulator: Accumulator = FP32
 
     @property
     def kind(self) -> FloatType:
         """The float type of inputs and outputs."""
         return KINDS[self.case.dtype]
 
-    def lossless(self, rng: np.random.Generator) -> Float64:
-        """(M, K) activations that every rank's quantiser keeps exactly."""
-        fmt, width = self.checkpoint.format, self.case.k // self.ranks
-        return _beside([fmt.lossless(rng, self.case.m, width) for _ in range(self.ranks)])
+    @property
+    def quantises(self) -> bool:
+        """Whether x is quantised at all."""
+        return self.checkpoint.activations.quantises
 
-    def ties(self, rng: np.random.Generator) -> Float64:
-        """(M, K) activations halfway between two codes."""
-        fmt, width = self.checkpoint.format, self.case.k // self.ranks
-        return _beside([fmt.ties(rng, self.case.m, width) for _ in range(self.ranks)])
+    def lossless(self, rng: np.random.Generator) -> Float64:
+        """(M, K) activations whose codes are beyond doubt on every rank."""
+        rule, width = self.checkpoint.activations, self.case.k // self.ranks
+        return _beside([rule.lossless(rng, self.case.m, width) for _ in range(self.ranks)])
+
+    def ties(self, rng: np.random.Generator) -> Float64 | None:
+        """(M, K) activations halfway between two codes, if there are any."""
+        rule, width = self.checkpoint.activations, self.case.k // self.ranks
+        parts = [rule.ties(rng, self.case.m, width) for _ in range(self.ranks)]
+        found = [part for part in parts if part is not None]
+        return _beside(found) if found else None
+
+    def one_hot(self) -> Float64:
+        """(K, K) v·I, v a code that is beyond doubt."""
+        return self.checkpoint.activations.one_hot(self.case.k)
 
     def encode(self, x: Float64) -> Activations:
         """What the declared rule makes of x (M, K)."""
-        parts = [self.checkpoint.format.encode_activations(x[:, c]) for c in self._columns()]
+        parts = [self.checkpoint.activations.encode(x[:, c]) for c in self._columns()]
         values, steps, ties = (
             np.concatenate([getattr(part, name) for part in parts], axis=1)
             for name in ("values", "step", "near_tie")
@@ -56,16 +77,14 @@ class Subject:
     def compare(self, x: Float64, got: Float64, allowance: Noise | None = None) -> Comparison:
         """An output (M, N) for x beside the product of x and the checkpoint's weight."""
         checkpoint = self.checkpoint
-        parts = blocked_matmul(x, checkpoint.weight)
-        bias = checkpoint.bias
-        exact = parts.sum(axis=0) + (0.0 if bias is None else bias)
-        noise = checkpoint.format.noise(parts, bias) + float64_noise(x, checkpoint.weight)
-        noise = noise + subnormal_noise(parts)
+        product = Product(x, checkpoint.weight, checkpoint.bias)
+        noise = checkpoint.format.noise(product, self.accumulator)
+        noise = noise + float64_noise(x, checkpoint.weight) + subnormal_noise(product.parts)
         if allowance is not None:
             noise = noise + allowance
         if self.ranks > 1:
             noise = noise + self._partial_sums(x)
-        return Comparison(got, parts, exact, noise, self.kind, checkpoint.layout)
+        return Comparison(got, product.parts, product.exact, noise, self.kind, checkpoint.layout)
 
     def _columns(self) -> list[slice]:
         width = self.case.k // self.ranks

@@ -1,11 +1,12 @@
 """Synthetic checkpoints of a linear layer in which no two shards, rows or tiles are alike."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from testing.oracles.arrays import Float64, Tensors
-from testing.oracles.formats import LinearFormat
+from testing.oracles.formats import ActivationRule, LinearFormat
 from testing.oracles.places import Layout, consecutive_shards
 
 # Shards differ by more than the largest ratio seen in the wild (2.14).
@@ -28,6 +29,11 @@ class LinearCheckpoint:
     layout: Layout
     bias_shards: dict[str, Float64] = field(default_factory=dict)
 
+    @cached_property
+    def activations(self) -> ActivationRule:
+        """How a layer that holds these tensors quantises x."""
+        return self.format.activations(self.tensors)
+
 
 def linear_checkpoint(
     rng: np.random.Generator,
@@ -35,12 +41,21 @@ def linear_checkpoint(
     shards: dict[str, int],
     k: int,
     with_bias: bool = False,
+    one_scale: bool = False,
 ) -> LinearCheckpoint:
-    """A random checkpoint with `shards` {name: rows}; a single shard may be called ''."""
+    """A random checkpoint with `shards` {name: rows}; a single shard may be called ''.
+
+    one_scale: shards share their 0-dim scales, as in a checkpoint that was fused before it was
+        quantised.
+    """
     tensors = {
         name: fmt.random_weight(rng, n, k, _SHARD_GAINS[i % len(_SHARD_GAINS)])
         for i, (name, n) in enumerate(shards.items())
     }
+    if one_scale:
+        first = next(iter(tensors.values()))
+        shared = {suffix: array for suffix, array in first.items() if not array.ndim}
+        tensors = {name: own | shared for name, own in tensors.items()}
     weight = np.concatenate([fmt.decode(t) for t in tensors.values()])
     biases: dict[str, Float64] = {}
     if with_bias:

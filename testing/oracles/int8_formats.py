@@ -8,8 +8,62 @@ from numpy.typing import NDArray
 
 from testing.oracles import int8
 from testing.oracles.arrays import Float32, Float64, Int8, Tensors
-from testing.oracles.bounds import Noise, scaled_block_noise, scaled_integer_noise
-from testing.oracles.formats import Activations, LinearFormat
+from testing.oracles.error_model.accumulators import FP32, Accumulator
+from testing.oracles.error_model.integers import scaled_block_noise, scaled_integer_noise
+from testing.oracles.error_model.noise import Noise
+from testing.oracles.error_model.product import Product
+from testing.oracles.formats import ActivationRule, Activations, LinearFormat
+
+
+class Int8Rule(ActivationRule):
+    """amax/127 a token, or a group of a token's values; half to even, ±127.
+
+    group: values that share a scale; None: the whole token.
+    """
+
+    def __init__(self, group: int | None = None) -> None:
+        self._group = group
+
+    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
+        """Codes times a power of two with one ±127 a group: amax/127 is then that power exactly.
+
+        A code has seven bits, so the product is exact in bf16 and in fp16. Groups get different
+        powers: a scale taken from a neighbour doubles or halves what it touches.
+        """
+        codes = rng.integers(-127, 128, (m, k)).astype(np.float64)
+        return _scaled_groups(rng, codes, self._group or k)
+
+    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64 | None:
+        """Halfway between two codes, all but one ±127 a group.
+
+        A code and a half has eight bits, so it is exact in bf16 and in fp16. With amax 127·2^p the
+        scale is 2^p and the quotient exact by division, by fp32(1/127) and by 127/amax alike: half
+        to even is then one answer, not two.
+        """
+        return _scaled_groups(rng, rng.integers(-127, 127, (m, k)) + 0.5, self._group or k)
+
+    def encode(self, x: Float64) -> Activations:
+        """amax/127, half to even, ±127."""
+        group = self._group or x.shape[1]
+        codes, scale = int8.encode_token_groups(x, group)
+        step = int8.spread_blocks(scale, x.shape, (1, group))
+        return Activations(codes.astype(np.float64) * step, step, int8.near_ties(x, step))
+
+    def snap(self, read: Float64, like: Activations) -> Float64:
+        """The nearest multiple of the step; bf16 moves a code by at most a quarter of it."""
+        step = np.where(like.step == 0, 1.0, like.step)
+        return np.rint(read / step) * like.step
+
+    def relative_noise(self, x: Float64) -> float:
+        """Rounding to a grid of step s leaves an error uniform in ±s/2: RMS s/√12, s = amax/127.
+
+        Over all groups that is RMS(amax/rms)/(127·√12). The element that sets amax
+        is exact, hence the factor √(1 - 1/group).
+        """
+        group = self._group or x.shape[1]
+        step = int8.spread_blocks(int8.encode_block(x, (1, group))[1], x.shape, (1, group))
+        inexact = 1 - 1 / min(group, x.shape[1])
+        return float(np.sqrt(np.mean(step**2) / 12 * inexact / np.mean(x**2)))
 
 
 class Int8Channel(LinearFormat):
@@ -30,33 +84,17 @@ class Int8Channel(LinearFormat):
             tensors["weight"].astype(np.int8), tensors["weight_scale"].astype(np.float32)
         )
 
-    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """Codes times powers of two, ±127 in every group."""
-        return _lossless_groups(rng, m, k, k)
-
-    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """Codes and a half times powers of two, ±127 in every group."""
-        return _tied_groups(rng, m, k, k)
-
-    def encode_activations(self, x: Float64) -> Activations:
-        """amax/127, half to even, ±127."""
-        return _activations(x, *int8.encode_tokens(x), x.shape[1])
+    def activations(self, shards: Mapping[str, Tensors]) -> ActivationRule:
+        """A scale a token."""
+        return Int8Rule()
 
     def identity_weight(self, k: int) -> Tensors:
         """Code 1, scale 1."""
         return {"weight": np.eye(k, dtype=np.int8), "weight_scale": np.ones((k, 1), np.float32)}
 
-    def snap(self, read: Float64, like: Activations) -> Float64:
-        """The nearest multiple of the step; bf16 moves a code by at most a quarter of it."""
-        return _snap(read, like)
-
-    def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
+    def noise(self, product: Product, accumulator: Accumulator = FP32) -> Noise:
         """Exact integer sums, scales in fp32."""
-        return scaled_integer_noise(parts.sum(axis=0), bias)
-
-    def relative_activation_noise(self, x: Float64) -> float:
-        """RMS(amax/rms)/(127·√12)."""
-        return _predicted_noise(x, x.shape[1])
+        return scaled_integer_noise(product.without_bias, product.bias)
 
 
 class Int8Block(LinearFormat):
@@ -77,17 +115,9 @@ class Int8Block(LinearFormat):
             tensors["weight"].astype(np.int8), tensors["weight_scale_inv"].astype(np.float32)
         )
 
-    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """Codes times powers of two, ±127 in every group."""
-        return _lossless_groups(rng, m, k, 128)
-
-    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """Codes and a half times powers of two, ±127 in every group."""
-        return _tied_groups(rng, m, k, 128)
-
-    def encode_activations(self, x: Float64) -> Activations:
-        """amax/127, half to even, ±127."""
-        return _activations(x, *int8.encode_token_groups(x), 128)
+    def activations(self, shards: Mapping[str, Tensors]) -> ActivationRule:
+        """A scale for 128 values of a token."""
+        return Int8Rule(128)
 
     def identity_weight(self, k: int) -> Tensors:
         """Code 1, scale 1."""
@@ -96,17 +126,9 @@ class Int8Block(LinearFormat):
             "weight_scale_inv": np.ones((-(-k // 128), -(-k // 128)), np.float32),
         }
 
-    def snap(self, read: Float64, like: Activations) -> Float64:
-        """The nearest multiple of the step; bf16 moves a code by at most a quarter of it."""
-        return _snap(read, like)
-
-    def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
+    def noise(self, product: Product, accumulator: Accumulator = FP32) -> Noise:
         """Exact integer sums, scales in fp32."""
-        return scaled_block_noise(parts, bias)
-
-    def relative_activation_noise(self, x: Float64) -> float:
-        """RMS(amax/rms)/(127·√12)."""
-        return _predicted_noise(x, 128)
+        return scaled_block_noise(product.parts, product.bias)
 
 
 def _random_codes(rng: np.random.Generator, n: int, k: int) -> Int8:
@@ -119,25 +141,6 @@ def _random_scales(rng: np.random.Generator, shape: tuple[int, ...], gain: float
     return (gain * 2.0**-12 * 2.0 ** rng.uniform(-1, 1, shape)).astype(np.float32)
 
 
-def _lossless_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Float64:
-    """Codes times a power of two with one ±127 a group: amax/127 is then that power exactly.
-
-    A code has seven bits, so the product is exact in bf16 and in fp16. Groups get different powers:
-    a scale taken from a neighbour doubles or halves what it touches.
-    """
-    return _scaled_groups(rng, rng.integers(-127, 128, (m, k)).astype(np.float64), group)
-
-
-def _tied_groups(rng: np.random.Generator, m: int, k: int, group: int) -> Float64:
-    """Halfway between two codes, all but one ±127 a group.
-
-    A code and a half has eight bits, so it is exact in bf16 and in fp16. With amax 127·2^p the
-    scale is 2^p and the quotient exact by division, by fp32(1/127) and by 127/amax alike: half to
-    even is then one answer, not two.
-    """
-    return _scaled_groups(rng, rng.integers(-127, 127, (m, k)) + 0.5, group)
-
-
 def _scaled_groups(rng: np.random.Generator, codes: Float64, group: int) -> Float64:
     m, k = codes.shape
     groups = -(-k // group)
@@ -146,24 +149,3 @@ def _scaled_groups(rng: np.random.Generator, codes: Float64, group: int) -> Floa
         codes[np.arange(m), place] = 127.0 * rng.choice([-1.0, 1.0], m)
     exponent = rng.integers(-8, -5, (m, groups))
     return codes * np.repeat(np.ldexp(1.0, exponent), group, axis=1)[:, :k]
-
-
-def _activations(x: Float64, codes: Int8, scale: Float32, group: int) -> Activations:
-    step = int8.spread_blocks(scale, x.shape, (1, group))
-    return Activations(codes.astype(np.float64) * step, step, int8.near_ties(x, step))
-
-
-def _snap(read: Float64, like: Activations) -> Float64:
-    step = np.where(like.step == 0, 1.0, like.step)
-    return np.rint(read / step) * like.step
-
-
-def _predicted_noise(x: Float64, group: int) -> float:
-    """Rounding to a grid of step s leaves an error uniform in ±s/2: RMS s/√12, s = amax/127.
-
-    Over all groups that is RMS(amax/rms)/(127·√12). The element that sets amax
-    is exact, hence the factor √(1 - 1/group).
-    """
-    step = int8.spread_blocks(int8.encode_block(x, (1, group))[1], x.shape, (1, group))
-    inexact = 1 - 1 / min(group, x.shape[1])
-    return float(np.sqrt(np.mean(step**2) / 12 * inexact / np.mean(x**2)))

@@ -5,10 +5,10 @@ import pytest
 
 from testing.oracles.arrays import Float64, Mask
 from testing.oracles.checkpoints import LinearCheckpoint, linear_checkpoint
+from testing.oracles.error_model.product import Product
 from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
 from testing.oracles.locate import Bias, biases, describe_cells, misplaced_shards
-from testing.oracles.matmul import blocked_matmul
 from testing.oracles.places import Layout, consecutive_shards
 from testing.oracles.rounding import BF16, round_to
 from testing.oracles.statistics import Comparison
@@ -28,14 +28,14 @@ class Case:
         self.checkpoint: LinearCheckpoint = linear_checkpoint(
             rng, fmt, {"gate": 256, "up": 256}, 1040
         )
-        self.x = fmt.lossless(rng, 32, 1040)
+        self.x = self.checkpoint.activations.lossless(rng, 32, 1040)
         self.weight = self.checkpoint.weight
 
     def compare(self, got: Float64) -> Comparison:
-        parts = blocked_matmul(self.x, self.weight)
-        noise = self.checkpoint.format.noise(parts, None)
+        product = Product(self.x, self.weight)
+        noise = self.checkpoint.format.noise(product)
         layout = self.checkpoint.layout
-        return Comparison(round_to(got, BF16), parts, parts.sum(axis=0), noise, BF16, layout)
+        return Comparison(round_to(got, BF16), product.parts, product.exact, noise, BF16, layout)
 
     def with_weight(self, weight: Float64) -> Comparison:
         return self.compare(self.x @ weight.T)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testing.oracles.arrays import Float64, Mask
-from testing.oracles.bounds import Noise
+from testing.oracles.error_model.noise import Noise
 from testing.oracles.places import Layout, Place, families
 from testing.oracles.rounding import FloatType, round_to, ulp
 

@@ -12,9 +12,9 @@ import pytest
 
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import linear_checkpoint
+from testing.oracles.error_model.product import Product
 from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
-from testing.oracles.matmul import blocked_matmul
 from testing.oracles.rounding import BF16
 from testing.oracles.statistics import Comparison, bennett_score, evidence
 
@@ -37,12 +37,10 @@ def fp32_kernel(parts: Float64, rng: np.random.Generator) -> Float64:
 
 def comparison(fmt: LinearFormat, rng: np.random.Generator, m: int, n: int, k: int) -> Comparison:
     checkpoint = linear_checkpoint(rng, fmt, {"gate": n // 2, "up": n // 2}, k)
-    x = fmt.lossless(rng, m, k)
-    parts = blocked_matmul(x, checkpoint.weight)
-    exact = parts.sum(axis=0)
-    got = fp32_kernel(exact[None] if fmt.name == "int8_channel" else parts, rng)
-    noise = fmt.noise(parts, None)
-    return Comparison(got, parts, exact, noise, BF16, checkpoint.layout)
+    product = Product(checkpoint.activations.lossless(rng, m, k), checkpoint.weight)
+    parts = product.parts
+    got = fp32_kernel(product.exact[None] if fmt.name == "int8_channel" else parts, rng)
+    return Comparison(got, parts, product.exact, fmt.noise(product), BF16, checkpoint.layout)
 
 
 @cache

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testing.oracles.arrays import Float64, Tensors
-from testing.oracles.bounds import Noise, gamma, no_noise
-from testing.oracles.formats import Activations, LinearFormat
+from testing.oracles.error_model.accumulators import FP32, Accumulator
+from testing.oracles.error_model.noise import Noise, gamma, no_noise
+from testing.oracles.error_model.product import Product
+from testing.oracles.formats import ActivationRule, LinearFormat, Unchanged
 
 
 class Unquantised(LinearFormat):
@@ -18,8 +20,6 @@ class Unquantised(LinearFormat):
     Activations are four-bit integers times a power of two a row, so for K ≤ 2^14 every partial sum
     is an integer below 2^24: any order of fp32 additions gives the exact product.
     """
-
-    quantises_activations = False
 
     def __init__(self, dtype: str = "bfloat16") -> None:
         self.name = f"unquantised_{dtype}"
@@ -34,34 +34,17 @@ class Unquantised(LinearFormat):
         """The weight itself."""
         return tensors["weight"].astype(np.float64)
 
-    def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """Four-bit integers times a power of two a row."""
-        return rng.integers(-15, 16, (m, k)) * np.exp2(rng.integers(-5, -2, (m, 1)).astype(float))
-
-    def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64:
-        """There are none: nothing is quantised."""
-        return self.lossless(rng, m, k)
-
-    def encode_activations(self, x: Float64) -> Activations:
-        """Nothing is quantised."""
-        return Activations(x, np.zeros_like(x), np.zeros(x.shape, dtype=bool))
+    def activations(self, shards: Mapping[str, Tensors]) -> ActivationRule:
+        """None is quantised."""
+        return Unchanged()
 
     def identity_weight(self, k: int) -> Tensors:
         """Ones and zeros."""
         return {"weight": np.eye(k).astype(self._dtype)}
 
-    def snap(self, read: Float64, like: Activations) -> Float64:
-        """Every value is a code."""
-        return read
-
-    def noise(self, parts: Float64, bias: Float64 | None) -> Noise:
+    def noise(self, product: Product, accumulator: Accumulator = FP32) -> Noise:
         """None but the addition of the bias: sums are exact."""
-        product = parts.sum(axis=0)
-        if bias is None:
-            return no_noise(product.shape)
-        bound = gamma(1) * (np.abs(product) + np.abs(bias))
+        if product.bias is None:
+            return no_noise(product.without_bias.shape)
+        bound = gamma(1) * product.magnitude
         return Noise(bound, bound / np.sqrt(3), np.zeros_like(bound))
-
-    def relative_activation_noise(self, x: Float64) -> float:
-        """No quantiser, no noise."""
-        return 0.0

@@ -36,7 +36,11 @@ def test_codes_follow_the_rule(method: Method, backend: str, dtype: str, m: int,
 def test_leading_dimensions_and_empty_batches(method: Method, m: int) -> None:
     case = LinearCase(method, "column", m, {"": 128}, 128)
     loaded = build(case, identity_checkpoint(method.format, 128), device())
-    x = method.format.lossless(np.random.default_rng(1), 2 * m, 128).reshape(2, m, 128)
+    x = (
+        method.format.activations({})
+        .lossless(np.random.default_rng(1), 2 * m, 128)
+        .reshape(2, m, 128)
+    )
     assert np.array_equal(loaded(x), x)
 
 
@@ -47,7 +51,7 @@ def test_rows_do_not_see_each_other(method: Method) -> None:
     loaded = build(
         replace(case, shards={"": 136}), replace(case, shards={"": 136}).checkpoint(rng), device()
     )
-    x = method.format.lossless(rng, 8, 256)
+    x = method.format.activations({}).lossless(rng, 8, 256)
     together = loaded(x)
     alone = np.concatenate([loaded(x[i : i + 1]) for i in range(8)])
     assert np.array_equal(together, alone)

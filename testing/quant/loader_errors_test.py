@@ -146,7 +146,7 @@ def test_narrower_scales_are_widened_exactly(case: LinearCase, dtype: torch.dtyp
         return ((n, t.to(dtype).float() if "scale" in n else t) for n, t in tensors)
 
     checkpoint = case.checkpoint(np.random.default_rng(37))
-    x = case.method.format.lossless(np.random.default_rng(38), 4, 256)
+    x = case.method.format.activations({}).lossless(np.random.default_rng(38), 4, 256)
     got, want = (
         build(case, checkpoint, device(), change)(x) for change in (rounded, rounded_and_widened)
     )
@@ -237,7 +237,7 @@ def test_a_second_checkpoint_gives_what_a_fresh_layer_gives(case: LinearCase) ->
     begin_weight_reload(model)
     load_weights(model, checkpoint_tensors(case, second), PACKED)
     process_weights_after_loading(model)
-    x = case.method.format.lossless(np.random.default_rng(36), 4, 256)
+    x = case.method.format.activations({}).lossless(np.random.default_rng(36), 4, 256)
     assert np.array_equal(reloaded(x), build(case, second, device())(x))
 
 

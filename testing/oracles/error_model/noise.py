@@ -60,28 +60,6 @@ def float64_noise(x: Float64, w: Float64) -> Noise:
     return Noise(bound, bound, np.zeros_like(bound))
 
 
-def scaled_integer_noise(product: Float64, bias: Float64 | None) -> Noise:
-    """Exact integer sum, then int32→fp32, activation scale, weight scale, bias in fp32.
-
-    Six roundings: one for the conversion, two for forming the activation scale (amax·fp32(1/127)
-    rounds twice), two for the products with the scales, one for the sum with the bias.
-    """
-    size = np.abs(product) + (0.0 if bias is None else np.abs(bias))
-    bound = gamma(6) * size
-    return Noise(bound, bound / np.sqrt(3), gamma(3) * size)
-
-
-def scaled_block_noise(parts: Float64, bias: Float64 | None) -> Noise:
-    """As `scaled_integer_noise` for each K block; the blocks are then added in fp32.
-
-    parts: (B, M, N) what each K block adds. The order of the B additions is free: each partial sum
-    is at most Σ|parts|.
-    """
-    size = np.abs(parts).sum(axis=0) + (0.0 if bias is None else np.abs(bias))
-    bound = gamma(6 + len(parts)) * size
-    return Noise(bound, bound / np.sqrt(3), gamma(3) * np.abs(parts.sum(axis=0)))
-
-
 def subnormal_noise(parts: Float64) -> Noise:
     """What fp32 loses below 2^-126: up to 2^-150 a rounding, and the product itself if flushed.
 
