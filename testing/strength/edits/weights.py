@@ -1,10 +1,17 @@
-"""Faults of what a loaded int8 layer of two shards, gate and up, holds: edits in place."""
+"""Faults of what a loaded layer of two shards, gate and up, holds: edits in place.
+
+Codes are seen as bytes, whatever their format, so that one edit serves all formats.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 
 from testing.harness.linear import LoadedLinear
+
+Edit = Callable[[LoadedLinear], None]
 
 
 def scale_of(loaded: LoadedLinear) -> torch.Tensor:
@@ -13,9 +20,9 @@ def scale_of(loaded: LoadedLinear) -> torch.Tensor:
     return loaded.layer.get_parameter(names[0]).data
 
 
-def weight_of(loaded: LoadedLinear) -> torch.Tensor:
-    """The codes (N, K) that the kernels read."""
-    return loaded.layer.get_parameter("weight").data
+def codes_of(loaded: LoadedLinear) -> torch.Tensor:
+    """The codes (N, K), or (N, K/2) where a byte holds two, that the kernels read, as uint8."""
+    return loaded.layer.get_parameter("weight").data.view(torch.uint8)
 
 
 def swap(part: torch.Tensor, other: torch.Tensor) -> None:
@@ -48,28 +55,29 @@ def one_tile_scale(loaded: LoadedLinear) -> None:
 
 def one_tile_stale(loaded: LoadedLinear) -> None:
     """Tile (1, 2) of the first shard holds zeros."""
-    weight_of(loaded)[128:256, 256:384] = 0
+    codes = codes_of(loaded)
+    tile = codes.shape[1] // 4
+    codes[128:256, 2 * tile : 3 * tile] = 0
 
 
 def one_weight_row(loaded: LoadedLinear) -> None:
     """Row 17 of the first shard."""
-    weight = weight_of(loaded)
-    weight[17] = weight[17].roll(1)
+    codes = codes_of(loaded)
+    codes[17] = codes[17].roll(1)
 
 
-def one_code(loaded: LoadedLinear) -> None:
-    """The last bit of one code, row 144 of the second shard, k 77."""
-    weight_of(loaded)[400, 77] ^= 1
+def flip(row: int, byte: int, mask: int) -> Edit:
+    """Other bits in one byte of the codes."""
 
+    def edit(loaded: LoadedLinear) -> None:
+        codes_of(loaded)[row, byte] ^= mask
 
-def minus_128_clamped(loaded: LoadedLinear) -> None:
-    """As symmetric quantisers, which never make it, may assume."""
-    weight_of(loaded).clamp_(min=-127)
+    return edit
 
 
 def swap_shards(loaded: LoadedLinear) -> None:
     """Codes and scales."""
-    for tensor in (weight_of(loaded), scale_of(loaded)):
+    for tensor in (codes_of(loaded), scale_of(loaded)):
         half = len(tensor) // 2
         swap(tensor[:half], tensor[half:])
 
@@ -102,5 +110,12 @@ def scale_in_bf16(loaded: LoadedLinear) -> None:
 
 def rows_off_by_one(loaded: LoadedLinear) -> None:
     """Across shards."""
-    weight = weight_of(loaded)
-    weight.copy_(weight.roll(1, 0))
+    codes = codes_of(loaded)
+    codes.copy_(codes.roll(1, 0))
+
+
+def bias_of_other_shard(loaded: LoadedLinear) -> None:
+    """The first shard's for both."""
+    bias = loaded.layer.get_parameter("bias").data
+    half = len(bias) // 2
+    bias[half:] = bias[:half]

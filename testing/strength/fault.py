@@ -1,0 +1,122 @@
+"""A fault to plant in a right layer, and whether the layer tests' own checks find and name it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from testing.harness.verdict import Verdict
+from testing.strength.places import ELEMENTS
+
+KINDS = {
+    "accumulation": "sums over K that lose bits, blocks or an alpha",
+    "activation": "the gated activation between two products",
+    "combine weights": "what each chosen expert's output is multiplied by",
+    "containment": "a NaN, an Inf, a zero row or a stride that reaches other outputs",
+    "expert": "rows computed by another expert than the chosen one",
+    "fold": "scales of several shards brought together after loading",
+    "loader": "a checkpoint tensor that is missed, cut or taken for another",
+    "memory": "writes into memory that a caller holds",
+    "padding": "what lies beyond the weight's own rows and columns",
+    "placement": "a right value in another place",
+    "range": "floors, flushes and clamps of activations that the rule does not have",
+    "rounding": "another rounding than half to even, or one too many",
+    "scale": "a scale that is off by a factor",
+    "scale dtype": "a scale kept in, or rounded by the rule of, another type",
+    "swizzle": "block scales in an order that the kernel does not read",
+    "top-k": "which experts are chosen",
+}
+
+
+class Bench(ABC):
+    """A layer's setting: how to build it as a model does, and to examine it as its test does."""
+
+    @abstractmethod
+    def build(self) -> Any:
+        """The right layer, loaded."""
+
+    @abstractmethod
+    def examine(self, loaded: Any) -> Verdict:
+        """With every probe of the layer test."""
+
+
+Plant = Callable[[Any, ExitStack], Any]
+"""(bench, stack) → the loaded faulty layer; the stack keeps what must last while it is examined."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    kind: a key of `KINDS`.
+    plant: builds the faulty layer.
+    check: one that must find it.
+    places: (family, place) of everything that this check names, and nothing else. Findings that no
+        part is biased as a whole count only where there are no others.
+    formats: those that can have it.
+    bench: which of a format's benches shows it.
+    """
+
+    name: str
+    kind: str
+    plant: Plant
+    check: str
+    places: tuple[tuple[str, str], ...]
+    formats: tuple[str, ...]
+    bench: str = "merged"
+
+
+def named(verdict: Verdict, check: str) -> set[tuple[str, str]]:
+    """(family, place) of what a check found; where it names a part, elements say no more."""
+    places = {(f.family, f.place) for f in verdict.findings if f.check == check}
+    return places - {ELEMENTS} or places
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault in one format."""
+
+    format: str
+    fault: Fault
+    bench: Bench
+
+    def __str__(self) -> str:
+        return f"{self.format}-{self.fault.name}"
+
+    def examine(self) -> Verdict:
+        """Plant the fault and ask the layer test's checks."""
+        with ExitStack() as stack:
+            loaded = self.fault.plant(self.bench, stack)
+            return self.bench.examine(loaded)
+
+    def require_caught(self) -> None:
+        """Raise AssertionError unless the fault's check names its places and no others."""
+        verdict = self.examine()
+        found, wanted = named(verdict, self.fault.check), set(self.fault.places)
+        assert found == wanted, (
+            f"'{self.fault.name}' in {self.format}: {self.fault.check} names {sorted(found)}, "
+            f"wanted {sorted(wanted)}; all findings:\n{verdict}"
+        )
+
+
+def plantings(faults: Sequence[Fault], benches: Mapping[str, Mapping[str, Bench]]) -> list[Planted]:
+    """Each fault in each of its formats.
+
+    benches: {format: {name of the bench: bench}}.
+
+    Raises:
+        ValueError: a fault of an unknown kind, or two of one name.
+    """
+    for fault in faults:
+        if fault.kind not in KINDS:
+            raise ValueError(f"fault '{fault.name}' is of kind '{fault.kind}': add it to KINDS")
+    names = [fault.name for fault in faults]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"two faults are called {sorted(twice)}: give each a name of its own")
+    return [
+        Planted(fmt, fault, benches[fmt][fault.bench]) for fault in faults for fmt in fault.formats
+    ]
