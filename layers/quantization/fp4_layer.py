@@ -1,0 +1,56 @@
+"""What the layers of 4-bit blocks share: checks of shape and memory, and replaced parameters."""
+
+from __future__ import annotations
+
+import torch
+
+from layers.kernels.fp4.scales import BlockFormat
+from layers.sharding import LinearLayout
+
+
+def check_whole_blocks(layout: LinearLayout, block: BlockFormat) -> None:
+    """Refuses a K that does not consist of whole blocks; ranks are checked by each parameter.
+
+    Raises:
+        ValueError: naming layer, K and block.
+    """
+    columns = layout.inputs.total
+    if columns % block.group:
+        raise ValueError(
+            f"layer '{layout.name}': K is {columns}, wanted a multiple of {block.group}, the block "
+            f"of {block.name}. Leave this layer unquantised, or pad the model's weight with zeros."
+        )
+
+
+def check_contiguous(layer: torch.nn.Module) -> None:
+    """Refuses parameters with gaps or of another order, which the kernels would misread.
+
+    Raises:
+        ValueError: naming the parameter.
+    """
+    for name, parameter in layer.named_parameters(recurse=False):
+        if not parameter.is_contiguous():
+            raise ValueError(
+                f"parameter '{getattr(parameter, 'full_name', name)}' has shape "
+                f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
+                f"memory. Leave the parameter's memory as the layer made it, and load it again."
+            )
+
+
+def check_no_gradient(x: torch.Tensor) -> None:
+    """Refuses an x that records a gradient.
+
+    Raises:
+        ValueError: saying how to call the layer.
+    """
+    if x.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            "x requires a gradient, which 4-bit codes do not have: call the layer under "
+            "torch.no_grad(), or with x.detach()."
+        )
+
+
+def replace(layer: torch.nn.Module, name: str, data: torch.Tensor) -> torch.Tensor:
+    """Puts `data` in place of a parameter, whose memory is free then; returns what was put."""
+    layer.register_parameter(name, torch.nn.Parameter(data, requires_grad=False))
+    return layer.get_parameter(name).data

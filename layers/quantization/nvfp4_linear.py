@@ -1,0 +1,191 @@
+"""NVFP4 linear layers: E2M1 codes, an E4M3 scale a block of 16, a float32 scale a shard.
+
+Checkpoint tensors of each shard:
+
+- `weight` uint8 (N, K / 2), two codes a byte, the even column in the low nibble;
+- `weight_scale` float8_e4m3fn (N, K / 16), row-major;
+- `weight_scale_2` float32 0-dim, with w ≈ code · weight_scale · weight_scale_2;
+- `input_scale` float32 0-dim, the activations' global scale: their calibrated amax / (448 · 6).
+
+**Shards whose scales differ.** ModelOpt gives the shards of a fused layer (q, k, v; gate, up) equal
+`weight_scale_2` only where it was told that they are fused; peers that fold unequal ones with max()
+are then wrong by their ratio. Here every shard keeps its own: alpha = weight_scale_2[shard] ·
+input_scale, so the weights lose nothing. Kernels of ours take an alpha for each column.
+FlashInfer's take one for the whole matmul: post-load gives each run of neighbouring shards with
+equal alphas buffers of its own, and forward launches one matmul a run and a concatenation. A layer
+whose shards agree is one run.
+
+`input_scale` is the largest of the shards', as x is quantised once for all of them. A shard whose
+own was r times smaller sees block scales r times smaller within E4M3's range. While they stay
+normal (≥ 2^-6 of at most 448: blocks down to 2^-14.8 of the calibrated amax, divided by r) this
+costs no bit; below, block scales lose up to log2(r) of their four significant bits. What would have
+saturated no longer does.
+
+**Backends.** `flashinfer` (sm100 and newer) and `torch` quantise x: W4A4. `triton` (sm80 to sm90's
+default) does not: x stays as it is, `input_scale` is not used, and outputs are nearer to the
+unquantised layer's than W4A4's. No backend keeps a dequantised weight: `torch` dequantises at most
+16 MiB at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from layers.kernels.capability import Backend, Operation, Problem, select_backend, select_companion
+from layers.kernels.fp4.nvfp4_mm import NVFP4_MM
+from layers.kernels.fp4.nvfp4_quant import NVFP4_QUANT
+from layers.kernels.fp4.scales import NVFP4
+from layers.kernels.fp4.swizzle import swizzle
+from layers.kernels.fp4.w4a16_mm import W4A16_MM
+from layers.parameter import BlockScaleParameter, ModelWeightParameter, PerTensorScaleParameter
+from layers.quantization.base import LinearMethodBase
+from layers.quantization.fp4_layer import (
+    check_contiguous,
+    check_no_gradient,
+    check_whole_blocks,
+    replace,
+)
+from layers.sharding import LinearLayout
+
+GROUP = NVFP4.group
+
+
+def _backend(operation: Operation, name: str) -> Backend:
+    return next(backend for backend in operation.backends if backend.name == name)
+
+
+# What a layer can be multiplied by, best first; its choice says which operations it is made of.
+NVFP4_LINEAR = Operation(
+    "nvfp4_linear",
+    (
+        _backend(NVFP4_MM, "flashinfer"),
+        _backend(W4A16_MM, "triton"),
+        _backend(NVFP4_MM, "torch"),
+    ),
+)
+WEIGHT_ONLY = frozenset({"triton"})
+
+
+class Nvfp4LinearMethod(LinearMethodBase):
+    """Parameters as in the module's docstring; after post-load, in the kernels' layout:
+
+    - `weight` (N, K / 2) uint8, unchanged;
+    - `weight_scale` swizzled (N128, C4) uint8, see `layers.kernels.fp4.swizzle`;
+    - `weight_scale_2` (N,) float32, the factor of each output column: alpha where x is quantised,
+      the shard's weight_scale_2 where it is not;
+    - `input_scale` (1,) float32, the largest of the shards'.
+
+    Attributes, set by post-load:
+        quantise: x (M, K) -> packed codes (M, K / 2) uint8, swizzled scales uint8; None if x is not
+            quantised.
+        multiply: (codes, scales, or x alone; weight, weight_scale, weight_scale_2, dtype, bias)
+            -> (M, N).
+        backends: names of the backends by operation.
+    """
+
+    quantise: Callable[..., Any] | None
+    multiply: Callable[..., Any]
+    _weight: torch.Tensor
+    _weight_scale: torch.Tensor
+    _alpha: torch.Tensor
+    _layout: LinearLayout
+    _dtype: torch.dtype
+
+    def __init__(self, backend: str | None = None) -> None:
+        self.backend = backend
+        self.backends: dict[str, str] = {}
+
+    def create_weights(
+        self,
+        layer: torch.nn.Module,
+        layout: LinearLayout,
+        params_dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """Registers the four tensors of the checkpoint.
+
+        Raises:
+            ValueError: K, or a rank's part of it, is no multiple of 16.
+        """
+        check_whole_blocks(layout, NVFP4)
+        shared: dict[str, Any] = {"device": device}
+        layer.weight = ModelWeightParameter(
+            layout, name="weight", dtype=torch.uint8, column_unit=2, **shared
+        )
+        layer.weight_scale = BlockScaleParameter(
+            layout,
+            name="weight_scale",
+            dtype=torch.float8_e4m3fn,
+            column_unit=GROUP,
+            **shared,
+        )
+        for name in ("weight_scale_2", "input_scale"):
+            scale = PerTensorScaleParameter(layout, name=name, dtype=torch.float32, **shared)
+            layer.register_parameter(name, scale)
+        self._layout = layout
+        self._dtype = params_dtype
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        """Chooses the backends and replaces the scales as the class says.
+
+        Raises:
+            BackendUnavailable: the backend asked for cannot run this shape on this device.
+            ValueError: a parameter that is not contiguous, which the kernels take for granted; an
+                input_scale that is not positive.
+        """
+        check_contiguous(layer)
+        weight = layer.get_parameter("weight").data
+        problem = Problem(dtype=self._dtype, k=weight.shape[1] * 2, n=weight.shape[0])
+        chosen = select_backend(NVFP4_LINEAR, weight.device, problem, self.backend)
+        factors = layer.get_parameter("weight_scale_2").data
+        if chosen.name in WEIGHT_ONLY:
+            self.backends = {W4A16_MM.name: chosen.name}
+            self.quantise = None
+            self.multiply = partial(chosen.load(), block=NVFP4)
+        else:
+            quantise = select_companion(NVFP4_QUANT, weight.device, problem, chosen.name)
+            self.backends = {NVFP4_QUANT.name: quantise.name, NVFP4_MM.name: chosen.name}
+            input_scale = self._fold_input_scale(layer)
+            self.quantise = partial(quantise.load(), input_scale=input_scale)
+            self.multiply = chosen.load()
+            factors = factors * input_scale
+        rows = torch.tensor([s.rows.size for s in self._layout.shards], device=weight.device)
+        self._alpha = replace(layer, "weight_scale_2", factors.repeat_interleave(rows))
+        scales = layer.get_parameter("weight_scale").data.view(torch.uint8)
+        self._weight_scale = replace(layer, "weight_scale", swizzle(scales))
+        self._weight = weight
+
+    def apply(
+        self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """x (M, K), bias (N,) -> (M, N), all of params_dtype.
+
+        Raises:
+            ValueError: a gradient is asked for; autograd would not see through the codes.
+        """
+        check_no_gradient(x)
+        operands = (x,) if self.quantise is None else self.quantise(x)
+        out: torch.Tensor = self.multiply(
+            *operands, self._weight, self._weight_scale, self._alpha, self._dtype, bias
+        )
+        return out
+
+    def _fold_input_scale(self, layer: torch.nn.Module) -> torch.Tensor:
+        """The largest of the shards', which replaces them.
+
+        Raises:
+            ValueError: it is so small that its reciprocal is no float32, or not positive.
+        """
+        scale = layer.get_parameter("input_scale").data.max().reshape(1)
+        if not (scale > 0).item() or not torch.isfinite(1 / scale).item():
+            name = getattr(layer.get_parameter("input_scale"), "full_name", "input_scale")
+            raise ValueError(
+                f"parameter '{name}' is {scale.item()}, wanted a positive scale with a finite "
+                f"reciprocal: the activations' amax / 2688. Calibrate the model again, or load the "
+                f"layer with a weight-only backend."
+            )
+        return replace(layer, "input_scale", scale)
