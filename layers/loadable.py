@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 
 from layers.sharding import ShardId
+
+# Puts a checkpoint tensor where it was found to belong.
+Located = Callable[[torch.Tensor], None]
 
 
 class LoadableLayer(torch.nn.Module, ABC):  # type: ignore[misc]
@@ -29,6 +33,17 @@ class LoadableLayer(torch.nn.Module, ABC):  # type: ignore[misc]
         self, param: torch.nn.Parameter, loaded_weight: torch.Tensor, shard_id: ShardId = None
     ) -> None:
         """Puts a full checkpoint tensor, or one shard of it, where it belongs on this rank."""
+
+    def locate(self, name: str) -> Located | None:
+        """Where a checkpoint tensor goes whose name within the layer is no parameter's.
+
+        Args:
+            name: after the layer's prefix, such as "3.gate_proj.weight".
+
+        Returns:
+            What loads it; None where the layer knows no such tensor.
+        """
+        return None
 
     @abstractmethod
     def missing_weights(self) -> list[str]:

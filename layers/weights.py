@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from layers.errors import WeightLoadError
-from layers.loadable import LoadableLayer
+from layers.listing import compress
+from layers.loadable import LoadableLayer, Located
 from layers.sharding import ShardId
 
 __all__ = [
@@ -52,9 +54,9 @@ def load_weights(
     """
     packed = packed_modules_mapping or {}
     for name, tensor in tensors:
-        target = _find(module, name, packed)
+        load = _find_in_layer(module, name) or partial(_load, _find(module, name, packed))
         try:
-            _load(target, tensor)
+            load(tensor)
         except WeightLoadError as error:
             raise WeightLoadError(f"checkpoint tensor '{name}': {error}") from error
 
@@ -73,7 +75,7 @@ def process_weights_after_loading(module: torch.nn.Module) -> None:
     missing += _missing_plain_parameters(module)
     if missing:
         raise WeightLoadError(
-            f"{len(missing)} tensors were never loaded: {', '.join(missing)}. Check that the "
+            f"{len(missing)} tensors were never loaded: {compress(missing)}. Check that the "
             f"checkpoint is whole and that packed_modules_mapping names every fused layer."
         )
     for layer in layers:
@@ -112,6 +114,19 @@ def _find(module: torch.nn.Module, name: str, packed: PackedModules) -> _Target:
         f"packed_modules_mapping ({', '.join(packed) or 'empty'}) fuses no '{last}' there. Remove "
         f"the tensor from the checkpoint, or add the layer to the model or the mapping."
     )
+
+
+def _find_in_layer(module: torch.nn.Module, name: str) -> Located | None:
+    """For a layer that gives its tensors names of their own, such as those of single experts."""
+    parts = name.split(".")
+    for depth in range(len(parts)):
+        if isinstance(module, LoadableLayer):
+            return module.locate(".".join(parts[depth:]))
+        child = module._modules.get(parts[depth])
+        if child is None:
+            break
+        module = child
+    return None
 
 
 def _submodule(module: torch.nn.Module, path: str) -> torch.nn.Module | None:

@@ -48,3 +48,8 @@ def get_quantization_config(name: str) -> type[QuantizationConfig]:
         f"quantisation method '{name}' is not registered; registered are: {known}. Import "
         f"layers.quantization.{name} and add //layers/quantization:{name} to the target's deps."
     )
+
+
+def names_of(config: type[QuantizationConfig]) -> tuple[str, ...]:
+    """The names under which a config class is registered, in order of registration."""
+    return tuple(name for name, known in _configs.items() if known is config)

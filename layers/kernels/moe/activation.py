@@ -1,0 +1,39 @@
+"""What lies between the two matmuls of an expert: h = act(gate) · up, in float32, rounded once.
+
+- silu: gate · sigmoid(gate) · up.
+- swiglu_oai (gpt-oss): gate is clamped to at most 7 and up to ±7; h = (up + 1) · gate ·
+  sigmoid(1.702 · gate).
+
+A NaN stays NaN.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from layers.kernels.capability import Backend, Needs, Operation
+
+SWIGLU_OAI_ALPHA = 1.702
+SWIGLU_OAI_LIMIT = 7.0
+
+
+def silu_torch(gate_up: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """gate_up (M, 2 I) float32, [gate | up] -> h (M, I) of `dtype`."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return (F.silu(gate) * up).to(dtype)
+
+
+def swiglu_oai_torch(gate_up: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """gate_up (M, 2 I) float32, [gate | up] -> h (M, I) of `dtype`."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    gate = gate.clamp(max=SWIGLU_OAI_LIMIT)
+    up = up.clamp(-SWIGLU_OAI_LIMIT, SWIGLU_OAI_LIMIT)
+    return ((up + 1) * (gate * torch.sigmoid(SWIGLU_OAI_ALPHA * gate))).to(dtype)
+
+
+SILU_AND_MUL = Operation("silu_and_mul", (Backend("torch", Needs(), lambda: silu_torch),))
+SWIGLU_OAI_AND_MUL = Operation(
+    "swiglu_oai_and_mul", (Backend("torch", Needs(), lambda: swiglu_oai_torch),)
+)
+ACTIVATIONS = {"silu": SILU_AND_MUL, "swiglu_oai": SWIGLU_OAI_AND_MUL}
