@@ -49,6 +49,12 @@ class Layout:
         shard = self.shard_of(column)
         return f"column {column - shard.start}{of_shard(shard)}"
 
+    def block_label(self, block: int) -> str:
+        """`K block 1 (k 128..255)`."""
+        width = self.tile[1]
+        last = min(self.k, (block + 1) * width) - 1
+        return f"K block {block} (k {block * width}..{last})"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -101,11 +107,11 @@ def families(layout: Layout, rows: int) -> dict[str, list[Place]]:
         result["shard"] = [Place("shard", f"shard '{s.name}'", everything, c) for s, c in shards]
     if len(blocks) > 1:
         result["k_block"] = [
-            Place("k_block", _block_label(layout, b), everything, all_columns, b) for b in blocks
+            Place("k_block", layout.block_label(b), everything, all_columns, b) for b in blocks
         ]
     if len(blocks) > 1 and len(shards) > 1:
         result["shard_k_block"] = [
-            Place("shard_k_block", _block_label(layout, b) + of_shard(s), everything, columns, b)
+            Place("shard_k_block", layout.block_label(b) + of_shard(s), everything, columns, b)
             for s, columns in shards
             for b in blocks
         ]
@@ -128,9 +134,3 @@ def _tiles(layout: Layout, rows: slice, blocks: range) -> list[Place]:
         for b in blocks
         for (s, i, start), stop in zip(starts, stops, strict=True)
     ]
-
-
-def _block_label(layout: Layout, block: int) -> str:
-    width = layout.tile[1]
-    last = min(layout.k, (block + 1) * width) - 1
-    return f"K block {block} (k {block * width}..{last})"
