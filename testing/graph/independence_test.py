@@ -38,6 +38,13 @@ def test_every_oracle_is_declared_as_one(graph: Graph) -> None:
     assert graph.query(f'{libraries} except attr(tags, "\\boracle\\b", {libraries})') == []
 
 
+def test_every_oracle_is_read_for_foreign_imports(graph: Graph) -> None:
+    sources = 'kind("source file", labels(srcs, //testing/oracles/...))'
+    read = "deps(//testing/oracles:imports_test)"
+
+    assert graph.query(f"{sources} except {read}") == []
+
+
 def test_no_target_lists_an_init_file(graph: Graph) -> None:
     # Bazel puts an empty __init__.py into the sandbox of each test. In one that it uses again after
     # a test that did list the file, it writes through that test's link: the checkout's own file is
