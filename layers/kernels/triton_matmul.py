@@ -1,6 +1,6 @@
 # The arguments of a kernel have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
-"""What the int8 matmuls in Triton share: tiles of the output, their order, and the launch."""
+"""What the 8-bit matmuls in Triton share: tiles of the output, their order, and the launch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tiles:
 
 
 def choose_tiles(m: int) -> Tiles:
-    """Tiles for int8 operands with 128 of K a step: at most 96 KiB of shared memory.
+    """Tiles for 8-bit operands with 128 of K a step: at most 96 KiB of shared memory.
 
     Few rows need narrow tiles, so that enough programs share the reading of the weight.
     """
@@ -44,8 +44,10 @@ def launch(
     b_scale: torch.Tensor,
     out_dtype: torch.dtype,
     bias: torch.Tensor | None,
+    *,
+    block_k: int = BLOCK_K,
 ) -> torch.Tensor:
-    """Runs a kernel over all tiles: a (M, K) and b (K, N) -> (M, N).
+    """Runs a kernel over all tiles, `block_k` of K a step: a (M, K) and b (K, N) -> (M, N).
 
     Checks nothing, as it runs in every forward: M > 0, all on one GPU, a.stride(1) == 1 and
     b.stride(0) == 1, scales and bias contiguous. Whoever keeps the weight sees to that once.
@@ -63,7 +65,7 @@ def launch(
             HAS_BIAS=bias is not None,
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,
-            BLOCK_K=BLOCK_K,
+            BLOCK_K=block_k,
             num_warps=tiles.warps,
             num_stages=tiles.stages,
         )

@@ -17,9 +17,9 @@ from layers.kernels.int8_block_scaled_mm import BLOCK, INT8_BLOCK_SCALED_MM
 from layers.kernels.per_token_group_int8_quant import PER_TOKEN_GROUP_INT8_QUANT
 from layers.parameter import BlockScaleParameter
 from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
-from layers.quantization.int8_linear import Int8LinearMethod
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
+from layers.quantization.w8a8_linear import W8A8LinearMethod
 from layers.sharding import LinearLayout
 
 
@@ -67,9 +67,10 @@ class BlockwiseInt8Config(QuantizationConfig):
         return BlockwiseInt8LinearMethod(self.backend)
 
 
-class BlockwiseInt8LinearMethod(Int8LinearMethod):
+class BlockwiseInt8LinearMethod(W8A8LinearMethod):
     """Parameters: `weight` (N, K) int8, `weight_scale_inv` float32; see the module."""
 
+    weight_dtype = torch.int8
     quantise_operation = PER_TOKEN_GROUP_INT8_QUANT
     multiply_operation = INT8_BLOCK_SCALED_MM
     scale_name = "weight_scale_inv"

@@ -15,9 +15,9 @@ from layers.kernels.int8_scaled_mm import INT8_SCALED_MM
 from layers.kernels.per_token_int8_quant import PER_TOKEN_INT8_QUANT
 from layers.parameter import ChannelScaleParameter
 from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
-from layers.quantization.int8_linear import Int8LinearMethod
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
+from layers.quantization.w8a8_linear import W8A8LinearMethod
 from layers.sharding import LinearLayout
 
 
@@ -37,9 +37,10 @@ class W8A8Int8Config(QuantizationConfig):
         return W8A8Int8LinearMethod(self.backend)
 
 
-class W8A8Int8LinearMethod(Int8LinearMethod):
+class W8A8Int8LinearMethod(W8A8LinearMethod):
     """Parameters: `weight` (N, K) int8, `weight_scale` (N, 1) float32; see the module."""
 
+    weight_dtype = torch.int8
     quantise_operation = PER_TOKEN_INT8_QUANT
     multiply_operation = INT8_SCALED_MM
     scale_name = "weight_scale"

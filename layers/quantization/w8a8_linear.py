@@ -1,4 +1,4 @@
-"""What the int8 linear methods share: an int8 weight, dynamic int8 activations, two kernels."""
+"""What the linear methods with 8-bit weights and activations share: a quantiser and a matmul."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from typing import Any
 
 import torch
 
-from layers.kernels.capability import Operation, Problem, select_backend, select_companion
+from layers.kernels.capability import Backend, Operation, Problem, select_backend, select_companion
 from layers.parameter import ModelWeightParameter, ShardedParameter
 from layers.quantization.base import LinearMethodBase
 from layers.sharding import LinearLayout
 
 
-class Int8LinearMethod(LinearMethodBase):
+class W8A8LinearMethod(LinearMethodBase):
     """Quantises activations, then multiplies codes and scales; subclasses say how scales lie.
 
     The kernels read the parameters `weight` (N, K) and the scale as the checkpoint lays them out,
-    so post-load copies nothing: it chooses the backends and keeps views.
+    so post-load copies nothing: it chooses the backends and keeps views. A subclass whose kernels
+    want other scales makes them in `prepare`.
 
     Attributes, set by post-load:
-        quantise: x (M, K) -> codes (M, K) int8, scales float32.
+        quantise: x (M, K) -> codes (M, K) of weight_dtype, scales.
         multiply: (codes, weight (K, N), x scales, weight scale, dtype, bias) -> (M, N).
         backends: names of the two backends by operation.
     """
 
+    weight_dtype: torch.dtype
     quantise_operation: Operation
     multiply_operation: Operation
     scale_name: str
@@ -54,19 +56,19 @@ class Int8LinearMethod(LinearMethodBase):
         params_dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """Registers `weight` (N, K) int8 and the scale.
+        """Registers `weight` (N, K) and the scale.
 
         Raises:
             ValueError: the layout cuts through a block of the format.
         """
         scale = self.create_scale(layout, device)
-        weight = ModelWeightParameter(layout, name="weight", dtype=torch.int8, device=device)
+        weight = ModelWeightParameter(layout, name="weight", dtype=self.weight_dtype, device=device)
         layer.register_parameter("weight", weight)
         layer.register_parameter(self.scale_name, scale)
         self._dtype = params_dtype
 
     def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
-        """Chooses the two backends.
+        """Chooses the two backends, and brings scales into their layout.
 
         Raises:
             BackendUnavailable: the backend asked for cannot run this shape on this device.
@@ -80,8 +82,7 @@ class Int8LinearMethod(LinearMethodBase):
                     f"memory. Leave the parameter's memory as the layer made it, and load it again."
                 )
         weight = layer.get_parameter("weight").data
-        rows, columns = weight.shape
-        problem = Problem(dtype=self._dtype, k=columns, n=rows)
+        problem = self.problem(layer)
         multiply = select_backend(self.multiply_operation, weight.device, problem, self.backend)
         quantise = select_companion(self.quantise_operation, weight.device, problem, multiply.name)
         self.backends = {
@@ -90,8 +91,18 @@ class Int8LinearMethod(LinearMethodBase):
         }
         self.quantise = quantise.load()
         self.multiply = multiply.load()
+        self.prepare(layer, multiply)
         self._weight = weight.t()
         self._scale = layer.get_parameter(self.scale_name).data
+
+    def problem(self, layer: torch.nn.Module) -> Problem:
+        """What the layer asks of its kernels, once it is loaded."""
+        rows, columns = layer.get_parameter("weight").shape
+        has_bias = getattr(layer, "bias", None) is not None
+        return Problem(dtype=self._dtype, k=columns, n=rows, bias=has_bias)
+
+    def prepare(self, layer: torch.nn.Module, multiply: Backend) -> None:
+        """Replaces what the matmul wants in another layout; nothing, unless a subclass says so."""
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None
@@ -103,11 +114,16 @@ class Int8LinearMethod(LinearMethodBase):
         """
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(
-                "x requires a gradient, which int8 codes do not have: call the layer under "
-                "torch.no_grad(), or with x.detach()."
+                f"x requires a gradient, which {str(self.weight_dtype)[6:]} codes do not have: "
+                f"call the layer under torch.no_grad(), or with x.detach()."
             )
         codes, scales = self.quantise(x)
         out: torch.Tensor = self.multiply(
             codes, self._weight, scales, self._scale, self._dtype, bias
         )
         return out
+
+
+def replace_parameter(layer: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    """Puts a tensor in a parameter's place, under its name; the old one's memory is freed."""
+    layer.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))

@@ -1,0 +1,61 @@
+"""FlashInfer's backends of `layers.kernels.fp8.fp8_block_scaled_mm`, one for each architecture."""
+
+from __future__ import annotations
+
+import torch
+from flashinfer.gemm import fp8_blockscale_gemm_sm90, gemm_fp8_nt_groupwise
+
+from layers.kernels.capability import device_arch
+
+# Both kernels read the scales of x through 16-byte copies: four rows at a time.
+ROWS = 4
+
+
+def multiply_flashinfer(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scale: torch.Tensor,
+    b_scale: torch.Tensor,
+    out_dtype: torch.dtype,
+    bias: None = None,
+) -> torch.Tensor:
+    """As `fp8_block_scaled_mm.multiply_torch`, on sm90 or newer; bfloat16, no bias.
+
+    FlashInfer would quantise x itself, but drops a NaN and multiplies by a rounded reciprocal, so
+    it is given codes and scales.
+    """
+    with torch.cuda.device_of(a):
+        if device_arch(a.device) == (9, 0):
+            out: torch.Tensor = fp8_blockscale_gemm_sm90(
+                a, b.t(), _padded(a_scale), b_scale, out_dtype=out_dtype
+            )
+            return out
+        return _multiply_sm100(a, b, a_scale, b_scale, out_dtype)
+
+
+def _multiply_sm100(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scale: torch.Tensor,
+    b_scale: torch.Tensor,
+    out_dtype: torch.dtype,
+) -> torch.Tensor:
+    """`gemm_fp8_nt_groupwise`, which wants M a multiple of 4. Written to its sources, never run."""
+    rows = a.shape[0]
+    missing = -rows % ROWS
+    if missing:
+        a = torch.cat([a.view(torch.uint8), a.new_zeros((missing, a.shape[1])).view(torch.uint8)])
+        a = a.view(torch.float8_e4m3fn)
+    out: torch.Tensor = gemm_fp8_nt_groupwise(
+        *(a, b.t(), _padded(a_scale).t(), b_scale.t().contiguous()),
+        scale_major_mode="MN",
+        out_dtype=out_dtype,
+    )
+    return out[:rows]
+
+
+def _padded(scales: torch.Tensor) -> torch.Tensor:
+    """Scales (M, groups) with strides (1, M rounded up to 4), zeros in between."""
+    by_group = scales.t().contiguous()
+    missing = -scales.shape[0] % ROWS
+    return (torch.nn.functional.pad(by_group, (0, missing)) if missing else by_group).t()
