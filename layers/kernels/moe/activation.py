@@ -9,6 +9,9 @@ A NaN stays NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -32,8 +35,30 @@ def swiglu_oai_torch(gate_up: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return ((up + 1) * (gate * torch.sigmoid(SWIGLU_OAI_ALPHA * gate))).to(dtype)
 
 
-SILU_AND_MUL = Operation("silu_and_mul", (Backend("torch", Needs(), lambda: silu_torch),))
+def _load_silu_triton() -> Callable[..., Any]:
+    from layers.kernels.moe.activation_triton import silu_triton
+
+    return silu_triton
+
+
+def _load_swiglu_oai_triton() -> Callable[..., Any]:
+    from layers.kernels.moe.activation_triton import swiglu_oai_triton
+
+    return swiglu_oai_triton
+
+
+SILU_AND_MUL = Operation(
+    "silu_and_mul",
+    (
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_silu_triton),
+        Backend("torch", Needs(), lambda: silu_torch),
+    ),
+)
 SWIGLU_OAI_AND_MUL = Operation(
-    "swiglu_oai_and_mul", (Backend("torch", Needs(), lambda: swiglu_oai_torch),)
+    "swiglu_oai_and_mul",
+    (
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_swiglu_oai_triton),
+        Backend("torch", Needs(), lambda: swiglu_oai_torch),
+    ),
 )
 ACTIVATIONS = {"silu": SILU_AND_MUL, "swiglu_oai": SWIGLU_OAI_AND_MUL}

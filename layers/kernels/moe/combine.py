@@ -5,6 +5,9 @@ In float32, in the order of k, rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from layers.kernels.capability import Backend, Needs, Operation
@@ -20,4 +23,16 @@ def combine_torch(y: torch.Tensor, weights: torch.Tensor, dtype: torch.dtype) ->
     return out.to(dtype)
 
 
-MOE_COMBINE = Operation("moe_combine", (Backend("torch", Needs(), lambda: combine_torch),))
+def _load_triton() -> Callable[..., Any]:
+    from layers.kernels.moe.combine_triton import combine_triton
+
+    return combine_triton
+
+
+MOE_COMBINE = Operation(
+    "moe_combine",
+    (
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
+        Backend("torch", Needs(), lambda: combine_torch),
+    ),
+)

@@ -8,7 +8,7 @@ in float32, unrounded. A row of `a` serves all pairs of a token, or one pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -79,3 +79,19 @@ def expert_by_expert(multiply_one: MultiplyOne) -> GroupedMultiply:
         return out
 
     return multiply
+
+
+def linear_torch(multiply: Callable[..., Any]) -> MultiplyOne:
+    """One expert's matmul by the torch backend of a linear layer's, unrounded."""
+
+    def multiply_one(
+        a: torch.Tensor,
+        weight: torch.Tensor,
+        a_scale: torch.Tensor | None,
+        weight_scale: torch.Tensor | None,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        out: torch.Tensor = multiply(a, weight.t(), a_scale, weight_scale, torch.float32, bias)
+        return out
+
+    return multiply_one

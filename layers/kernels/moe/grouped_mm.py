@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from layers.kernels.capability import Backend, Needs, Operation
@@ -21,4 +24,17 @@ def _multiply_one(
 
 multiply_torch = expert_by_expert(_multiply_one)
 
-GROUPED_MM = Operation("grouped_mm", (Backend("torch", Needs(), lambda: multiply_torch),))
+
+def _load_triton() -> Callable[..., Any]:
+    from layers.kernels.moe.grouped_mm_triton import multiply_triton
+
+    return multiply_triton
+
+
+GROUPED_MM = Operation(
+    "grouped_mm",
+    (
+        Backend("triton", Needs(package="triton", min_arch=(8, 0)), _load_triton),
+        Backend("torch", Needs(), lambda: multiply_torch),
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -33,7 +33,7 @@ class MoEMethodBase(ABC):
         self.run: Run | None = None
 
     @classmethod
-    def from_config(cls, config: QuantizationConfig, backend: str | None) -> Self:
+    def from_config(cls, config: QuantizationConfig, backend: str | None) -> MoEMethodBase:
         """A new method for a layer that `config` quantises.
 
         Raises:

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from layers.kernels.capability import Operation, Problem, select_backend, select_companion
+from layers.kernels.capability import (
+    Backend,
+    Operation,
+    Problem,
+    select_backend,
+    select_companion,
+)
 from layers.kernels.moe.activation import ACTIVATIONS
 from layers.kernels.moe.combine import MOE_COMBINE
 from layers.kernels.moe.grouped import GroupedMultiply
@@ -45,6 +51,10 @@ class StagedMoEMethod(MoEMethodBase):
 
     quantise_operation: Operation | None = None
     multiply_operation: Operation
+    # Runners beyond the staged ones. `load` gives prepare(method, layer), which replaces parameters
+    # as its kernel wants and sets `run`, or other stages; they come first if preferred.
+    external_backends: tuple[Backend, ...] = ()
+    prefers_external = False
     # The suffix of the weights' scale that the kernels read; None without one.
     scale_name: str | None = None
 
@@ -56,27 +66,55 @@ class StagedMoEMethod(MoEMethodBase):
     combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
     def process_weights_after_loading(self, layer: FusedMoE) -> None:
-        """Chooses a backend for each stage: the matmul's, and for the others the same if it can.
+        """Folds, then chooses the matmuls' backend, and for other stages the same if it can.
 
         Raises:
-            BackendUnavailable: the backend asked for cannot run this shape on this device.
+            BackendUnavailable: the backend asked for cannot run these shapes on this device.
         """
-        experts, dtype = layer.experts, layer.params_dtype
+        self.fold(layer)
         device = layer.get_parameter("w13_weight").device
-        problem = Problem(dtype=dtype, k=experts.hidden_size, n=2 * experts.intermediate_size)
-        chosen = select_backend(self.multiply_operation, device, problem, self.backend)
-        self.multiply_w13 = self.multiply_w2 = chosen.load()
+        first, second = self._problems(layer)
+        chosen = self._choose(device, (first, second))
         self.backends = {self.multiply_operation.name: chosen.name}
+        if chosen in self.external_backends:
+            chosen.load()(self, layer)
+            return
+        self.multiply_w13 = self.multiply_w2 = chosen.load()
 
         def companion(operation: Operation) -> Callable[..., Any]:
-            backend = select_companion(operation, device, problem, chosen.name)
+            backend = select_companion(operation, device, first, chosen.name)
             self.backends[operation.name] = backend.name
             return backend.load()
 
-        self.activate = partial(companion(ACTIVATIONS[layer.activation]), dtype=dtype)
-        self.combine = partial(companion(MOE_COMBINE), dtype=dtype)
+        self.activate = partial(companion(ACTIVATIONS[layer.activation]), dtype=layer.params_dtype)
+        self.combine = partial(companion(MOE_COMBINE), dtype=layer.params_dtype)
+        self.set_quantisers(layer, companion)
+
+    def fold(self, layer: FusedMoE) -> None:
+        """Brings parameters into the layout that every runner reads; nothing by default."""
+
+    def set_quantisers(
+        self, layer: FusedMoE, companion: Callable[[Operation], Callable[..., Any]]
+    ) -> None:
+        """Sets `quantise_input` and `quantise_hidden`; `companion` chooses a backend."""
         if self.quantise_operation is not None:
             self.quantise_input = self.quantise_hidden = companion(self.quantise_operation)
+
+    def _problems(self, layer: FusedMoE) -> tuple[Problem, Problem]:
+        hidden, intermediate = layer.experts.hidden_size, layer.experts.intermediate_size
+        dtype = layer.params_dtype
+        return Problem(dtype, hidden, 2 * intermediate), Problem(dtype, intermediate, hidden)
+
+    def _choose(self, device: torch.device, problems: tuple[Problem, Problem]) -> Backend:
+        """The runner asked for, or the first that can do both matmuls."""
+        staged, external = self.multiply_operation.backends, self.external_backends
+        backends = (*external, *staged) if self.prefers_external else (*staged, *external)
+        operation = Operation(self.multiply_operation.name, backends)
+        for problem in problems:
+            # Refuses what was asked for, with the reason.
+            select_backend(operation, device, problem, self.backend)
+        fits = tuple(b for b in backends if not any(b.needs.unmet(device, p) for p in problems))
+        return select_backend(Operation(operation.name, fits), device, problems[0], self.backend)
 
     def apply(self, layer: FusedMoE, x: torch.Tensor, topk: TopKOutput) -> torch.Tensor:
         """x (T, H) of params_dtype, T > 0 -> this rank's part of the output, (T, H)."""
