@@ -17,15 +17,20 @@ DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
     "float32": torch.float32,
 }
+_NARROW = (
+    (np.dtype(ml_dtypes.bfloat16), np.int16, torch.bfloat16),
+    (np.dtype(ml_dtypes.float8_e4m3fn), np.uint8, torch.float8_e4m3fn),
+)
 KINDS: dict[str, FloatType] = {"bfloat16": BF16, "float16": FP16, "float32": FP32}
 
 
 def to_torch(array: NDArray[Any], device: torch.device | str = "cpu") -> torch.Tensor:
-    """The array with its own dtype; ml_dtypes' bfloat16 becomes torch.bfloat16."""
-    if array.dtype == ml_dtypes.bfloat16:
-        bits = torch.from_numpy(np.ascontiguousarray(array).view(np.int16))
-        return bits.view(torch.bfloat16).to(device)
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    """The array with its own dtype and shape; types of ml_dtypes become torch's of that name."""
+    array = np.asarray(array, order="C")
+    for narrow, bits, dtype in _NARROW:
+        if array.dtype == narrow:
+            return torch.from_numpy(array.view(bits)).view(dtype).to(device)
+    return torch.from_numpy(array).to(device)
 
 
 def floats_to_torch(

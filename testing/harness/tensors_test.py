@@ -15,12 +15,21 @@ from testing.harness.records import record
 from testing.harness.tensors import floats_to_torch, to_numpy, to_torch
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+)
 def test_arrays_keep_dtype_and_values(dtype: type) -> None:
     array: NDArray[Any] = np.arange(-8, 8).reshape(4, 4).astype(dtype)
     tensor = to_torch(array)
     assert str(tensor.dtype) == f"torch.{np.dtype(dtype).name}"
     np.testing.assert_array_equal(to_numpy(tensor), array.astype(np.float64))
+
+
+def test_scalars_stay_scalars_and_bytes_stay_bytes() -> None:
+    assert to_torch(np.asarray(2.5, np.float32)).shape == ()
+    codes: NDArray[np.uint8] = np.arange(256, dtype=np.uint8)
+    tensor = to_torch(codes.view(ml_dtypes.float8_e4m3fn))
+    assert tensor.view(torch.uint8).tolist() == codes.tolist()
 
 
 def test_values_that_would_be_rounded_are_refused() -> None:
