@@ -14,6 +14,7 @@ CLAIMS = {
     "quant.int8.linear.faults": _layer("The suite's checks catch planted faults of scales, rows, tiles, shards and rounding, and name the place."),
     "quant.int8.linear.loader": _layer("Every cell of an int8 checkpoint reaches its place in the layer, fused or not."),
     "quant.int8.linear.nan_rows": _layer("A NaN in one row of the activations stays in that row, and no uninitialised memory reaches the output."),
+    "quant.int8.linear.strength": _layer("The int8 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
     "quant.int8_block.linear.numerics": _layer("128x128-block int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
     "quant.int8_channel.linear.numerics": _layer("Per-channel int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
     "quant.linear.backend_choice": _layer("A kernel backend is chosen by capability, and one that cannot run names the device it needs."),

@@ -1,0 +1,84 @@
+"""The measured strength of a format's test: held to the goals, printed, and kept for the table."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from testing.harness.linear import LinearCase, Method
+from testing.harness.records import record
+from testing.strength.power import GOALS, SEEDS, criteria, smallest, trial
+from testing.strength.single_bytes import all_flips, count_flips, some_flips
+
+EXHAUSTIVE_VARIABLE = "PLUMBLINE_EXHAUSTIVE"
+FILE = "strength.jsonl"
+_FLIPS = 150
+
+
+def percent(gain: float | None) -> str:
+    """`0.011 %`; `never`, or that the right layer is rejected already."""
+    if gain is None:
+        return "never"
+    return f"{100 * gain:.2g} %" if gain else "rejects right code"
+
+
+def require_power(
+    method: Method, family: str, four_bits: bool = False, backend: str | None = None
+) -> None:
+    """Measure the smallest bias that each criterion finds in one family of places.
+
+    Raises:
+        AssertionError: ours finds, or names, none as small as the family's goal.
+    """
+    name = method.format.name
+    trials = [trial(method, family, seed, backend) for seed in range(SEEDS)]
+    found = {label: smallest(trials, finds) for label, finds in criteria(family, four_bits).items()}
+    print(f"{name} {family}: " + ", ".join(f"{label} {percent(g)}" for label, g in found.items()))
+    entry: dict[str, object] = {
+        "format": name,
+        "family": family,
+        "device": trials[0].loaded.device_name,
+        "backends": trials[0].loaded.backends,
+        "smallest": found,
+    }
+    record(entry, FILE)
+    for label in ("lossless grid", "named"):
+        gain = found[label]
+        assert gain is not None and 0 < gain <= GOALS[family], (
+            f"{name}: the smallest bias of a {family} by '{label}' is {percent(gain)} in {SEEDS} "
+            f"seeds, wanted at most {percent(GOALS[family])}"
+        )
+
+
+def require_every_byte(method: Method, k: int = 160) -> None:
+    """Spoil random bits of each checkpoint tensor, or all of them with PLUMBLINE_EXHAUSTIVE=1.
+
+    The layer gives float32, so that the last bits of a float32 scale show too.
+
+    Raises:
+        AssertionError: the readback missed a bit that an exact layer would show.
+    """
+    case = LinearCase(method, "merged", 1, {"gate": 128, "up": 64}, k, dtype="float32")
+    rng = np.random.default_rng(30)
+    checkpoint = case.checkpoint(rng)
+    every = os.environ.get(EXHAUSTIVE_VARIABLE) == "1"
+    flips = all_flips if every else lambda tensors: some_flips(rng, tensors, _FLIPS)
+    counts = count_flips(case, checkpoint, flips(checkpoint.tensors))
+    for suffix, count in counts.items():
+        print(
+            f"{method.format.name} {suffix}: {count.found} flipped bits found, "
+            f"{len(count.missed)} missed, {count.unchanged} changed nothing, {count.invisible} lie "
+            "within the roundings of a right kernel"
+        )
+        figures: dict[str, object] = {
+            "format": method.format.name,
+            "tensor": suffix,
+            "found": count.found,
+            "missed": len(count.missed),
+            "unchanged": count.unchanged,
+            "invisible": count.invisible,
+        }
+        record(figures, FILE)
+    missed = [flip for count in counts.values() for flip in count.missed]
+    assert not missed, f"{method.format.name}: wrong bits that the readback missed: {missed[:8]}"
