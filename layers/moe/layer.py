@@ -131,7 +131,7 @@ class FusedMoE(LoadableLayer):
             )
 
         def load(tensor: torch.Tensor) -> None:
-            self.weight_loader(param, tensor, name, place.shard_id, place.expert_id)
+            self.weight_loader(param, tensor, "", place.shard_id, place.expert_id)
 
         return load
 
@@ -149,7 +149,7 @@ class FusedMoE(LoadableLayer):
             param: one of this layer's parameters.
             loaded_weight: the full tensor; this rank's part is taken here, and a tensor of another
                 rank's expert is only checked.
-            weight_name: the checkpoint's name of it, for messages.
+            weight_name: the checkpoint's name of it, for messages; empty where the caller adds it.
             shard_id: "w1" (gate), "w3" (up) or "w2" (down); "w13" for gate and up in one tensor.
             expert_id: of all ranks' experts; None for a tensor with all experts in dimension 0.
 
@@ -159,9 +159,9 @@ class FusedMoE(LoadableLayer):
         try:
             self._check_loadable(param).load(loaded_weight, shard_id, expert_id)
         except WeightLoadError as error:
-            raise WeightLoadError(
-                f"{weight_name}: {error}" if weight_name else str(error)
-            ) from None
+            if not weight_name:
+                raise
+            raise WeightLoadError(f"checkpoint tensor '{weight_name}': {error}") from error
 
     def weight_loader_v2(
         self, param: torch.nn.Parameter, loaded_weight: torch.Tensor, shard_id: ShardId = None

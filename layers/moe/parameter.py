@@ -58,15 +58,19 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         data = torch.empty((held.size, *one.shape), dtype=dtype, device=device)
         parameter: Self = super().__new__(cls, data, requires_grad=False)
         parameter.held = held
-        parameter.one = one
+        parameter.kind = kind
+        parameter.attributes = one.__dict__
         return parameter
 
     def __init__(
         self, layout: ExpertLayout, name: str, *, interleaved: bool = False, **_: Any
     ) -> None:
         self.held: Span
-        self.one: ShardedParameter
-        self.full_name = self.one.full_name
+        # Of one expert's tensor: its class and attributes. No parameter without memory is kept, as
+        # torch cannot pickle it.
+        self.kind: type[ShardedParameter]
+        self.attributes: dict[str, Any]
+        self.full_name: str = self.attributes["full_name"]
         self.interleaved = interleaved
         self.loaded_shards: dict[int, set[ShardId]] = {e: set() for e in _range(self.held)}
 
@@ -79,6 +83,12 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # torch.nn.Parameter's own would come back as a plain Parameter.
         return _restore, (type(self), self.data, self.__dict__)
+
+    @property
+    def one(self) -> ShardedParameter:
+        """One expert's tensor without memory: its shape, shards and accepted dtypes."""
+        shape = self.shape[1:]
+        return self._of(torch.empty(shape, dtype=self.dtype, device="meta"), self.full_name)
 
     def missing(self) -> list[str]:
         """The tensors that no checkpoint has filled yet, with shard and expert."""
@@ -194,7 +204,7 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         return view
 
     def _of(self, data: torch.Tensor, name: str) -> ShardedParameter:
-        view: ShardedParameter = _restore(type(self.one), data, self.one.__dict__)
+        view: ShardedParameter = _restore(self.kind, data, self.attributes)
         view.full_name = name
         view.loaded_shards = set()
         return view
