@@ -76,6 +76,13 @@ def other_scales(
     return _other_scales(amax, _scales(amax, element, rule), element, rule)
 
 
+def quantise_under(
+    x: Float64, scales: Codes, element: Element = "e4m3", block: int = BLOCK
+) -> Codes:
+    """Codes (M, K), one a byte, of x under given E8M0 scales (M, K/block)."""
+    return _codes(x, scales, element, block)
+
+
 def _amax(x: Float64, element: str, block: int) -> Float64:
     if element not in _MODULES:
         raise ValueError(f"element {element!r}, wanted one of {', '.join(map(repr, _MODULES))}")
