@@ -7,7 +7,7 @@ import numpy as np
 from testing.oracles.arrays import Float64
 from testing.oracles.formats import ActivationRule
 from testing.oracles.probes import natural
-from testing.oracles.rounding import BF16, FloatType
+from testing.oracles.rounding import BF16, FloatType, round_to
 
 _GAP = 0.25
 
@@ -20,12 +20,12 @@ def natural_without_ties(
     A value of a half of the largest is a tie of an integer format, and with the few bits of bf16 a
     common one. Where one value of x̂ is open, all that follows from it is.
     """
-    x = natural(rng, m, k, kind) / 4
+    x = round_to(natural(rng, m, k, kind) / 4, kind)
     for _ in range(20):
         tied = rule.encode(x).near_tie
         if not tied.any():
             return x
-        x = np.where(tied, natural(rng, m, k, kind) / 16, x)
+        x = np.where(tied, round_to(natural(rng, m, k, kind) / 16, kind), x)
     raise ValueError(f"{tied.sum()} of {tied.size} values of x are near ties after 20 draws")
 
 

@@ -75,7 +75,7 @@ def choose(logits: Float64, routing: Routing, bias: Float64 | None = None) -> Ch
     eligible = _eligible(biased, routing, bias is not None)
     order = np.argsort(np.where(eligible, -biased, np.inf), axis=1, kind="stable")
     ids = order[:, : routing.top_k]
-    relative = _relative_score_error(logits, routing)
+    relative = relative_score_error(logits, routing)
     return weigh(ids, scores, relative, routing)
 
 
@@ -115,7 +115,7 @@ def unacceptable(
     scores in any arithmetic, so between those the lowest id must have won.
     """
     scores = scores_of(logits, routing)
-    error = _relative_score_error(logits, routing) * scores
+    error = relative_score_error(logits, routing) * scores
     biased = scores if bias is None else scores + bias
     if bias is not None:
         error = error + FP32.unit_roundoff * np.abs(biased)
@@ -175,7 +175,7 @@ def _group_scores(biased: Float64, routing: Routing, has_bias: bool) -> Float64:
     return np.asarray(grouped[:, :, -best:].sum(axis=2))
 
 
-def _relative_score_error(logits: Float64, routing: Routing) -> Float64:
+def relative_score_error(logits: Float64, routing: Routing) -> Float64:
     """(T, E) relative error of a float32 score.
 
     Softmax: the exponential of its rounded argument, a sum of E terms (E - 1 roundings, and the
