@@ -22,7 +22,16 @@ from typing import Any
 import torch
 
 # Those that some operation has: any other name in the environment is a slip of the pen.
-BACKEND_NAMES = ("torch", "triton", "sgl_kernel", "flashinfer", "torch_scaled_mm")
+BACKEND_NAMES = (
+    "torch",
+    "triton",
+    "sgl_kernel",
+    "flashinfer",
+    "flashinfer_cudnn",
+    "flashinfer_cutlass",
+    "flashinfer_trtllm",
+    "torch_scaled_mm",
+)
 BACKEND_VARIABLE = "PLUMBLINE_BACKEND"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # What a package is called in an index, where that is not the name it is imported by.

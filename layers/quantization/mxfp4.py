@@ -20,7 +20,8 @@ from typing import Any, Self
 import torch
 
 from layers.kernels.capability import Problem, select_backend, select_companion
-from layers.kernels.fp4.mxfp4_mm import MXFP4_MM
+from layers.kernels.fp4.alpha_runs import arrange_runs
+from layers.kernels.fp4.mxfp4_mm import MXFP4_MM, RUN_ROW_MULTIPLE
 from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
 from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
@@ -142,8 +143,18 @@ class Mxfp4LinearMethod(LinearMethodBase):
             self.quantise = quantise.load()
             self.multiply = chosen.load()
         scales = layer.get_parameter("weight_scale").data
-        self._weight_scale = replace(layer, "weight_scale", swizzle(scales))
+        if self.quantise is not None and chosen.name in RUN_ROW_MULTIPLE:
+            arranged = arrange_runs(
+                *(weight, scales, None),
+                row_multiple=RUN_ROW_MULTIPLE[chosen.name],
+                column_multiple=MXFP4.group,
+            )
+            self.multiply = partial(self.multiply, runs=arranged.runs)
+            weight, scales = replace(layer, "weight", arranged.weight), arranged.scale
+        else:
+            scales = swizzle(scales)
         self._weight = weight
+        self._weight_scale = replace(layer, "weight_scale", scales)
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None

@@ -21,10 +21,11 @@ normal (≥ 2^-6 of at most 448: blocks down to 2^-14.8 of the calibrated amax, 
 costs no bit; below, block scales lose up to log2(r) of their four significant bits. What would have
 saturated no longer does.
 
-**Backends.** `flashinfer` (sm100 and newer) and `torch` quantise x: W4A4. `triton` (sm80 to sm90's
-default) does not: x stays as it is, `input_scale` is not used, and outputs are nearer to the
+**Backends.** `flashinfer` (sm100 and newer; `flashinfer_cudnn`, `flashinfer_cutlass` and
+`flashinfer_trtllm` name one of its kernels) and `torch` quantise x: W4A4. `triton`, the default on
+sm80 to sm90, does not: x stays as it is, `input_scale` is not used, and outputs are nearer to the
 unquantised layer's than W4A4's. No backend keeps a dequantised weight: `torch` dequantises at most
-16 MiB at a time.
+16 MiB at a time. FlashInfer's backends have never run: they need a GPU that was not at hand.
 """
 
 from __future__ import annotations
@@ -35,8 +36,14 @@ from typing import Any
 
 import torch
 
-from layers.kernels.capability import Backend, Operation, Problem, select_backend, select_companion
-from layers.kernels.fp4.nvfp4_mm import NVFP4_MM
+from layers.kernels.capability import Operation, Problem, select_backend, select_companion
+from layers.kernels.fp4.alpha_runs import arrange_runs
+from layers.kernels.fp4.nvfp4_mm import (
+    NVFP4_MM,
+    RUN_COLUMN_MULTIPLE,
+    RUN_ROW_MULTIPLE,
+    load_shuffle,
+)
 from layers.kernels.fp4.nvfp4_quant import NVFP4_QUANT
 from layers.kernels.fp4.scales import NVFP4
 from layers.kernels.fp4.swizzle import swizzle
@@ -54,20 +61,18 @@ from layers.sharding import LinearLayout
 GROUP = NVFP4.group
 
 
-def _backend(operation: Operation, name: str) -> Backend:
-    return next(backend for backend in operation.backends if backend.name == name)
-
+_MATMULS = {backend.name: backend for backend in NVFP4_MM.backends}
+_WEIGHT_ONLY = {b.name: b for b in W4A16_MM.backends if b.name not in _MATMULS}
 
 # What a layer can be multiplied by, best first; its choice says which operations it is made of.
 NVFP4_LINEAR = Operation(
     "nvfp4_linear",
     (
-        _backend(NVFP4_MM, "flashinfer"),
-        _backend(W4A16_MM, "triton"),
-        _backend(NVFP4_MM, "torch"),
+        *(b for name, b in _MATMULS.items() if name != "torch"),
+        *_WEIGHT_ONLY.values(),
+        _MATMULS["torch"],
     ),
 )
-WEIGHT_ONLY = frozenset({"triton"})
 
 
 class Nvfp4LinearMethod(LinearMethodBase):
@@ -77,7 +82,10 @@ class Nvfp4LinearMethod(LinearMethodBase):
     - `weight_scale` swizzled (N128, C4) uint8, see `layers.kernels.fp4.swizzle`;
     - `weight_scale_2` (N,) float32, the factor of each output column: alpha where x is quantised,
       the shard's weight_scale_2 where it is not;
-    - `input_scale` (1,) float32, the largest of the shards'.
+    - `input_scale` (1,) float32, the largest of the shards'; untouched where x is not quantised.
+
+    For FlashInfer, `weight`, `weight_scale` and `weight_scale_2` (runs,) are arranged by runs; see
+    `layers.kernels.fp4.alpha_runs`.
 
     Attributes, set by post-load:
         quantise: x (M, K) -> packed codes (M, K / 2) uint8, swizzled scales uint8; None if x is not
@@ -142,22 +150,42 @@ class Nvfp4LinearMethod(LinearMethodBase):
         problem = Problem(dtype=self._dtype, k=weight.shape[1] * 2, n=weight.shape[0])
         chosen = select_backend(NVFP4_LINEAR, weight.device, problem, self.backend)
         factors = layer.get_parameter("weight_scale_2").data
-        if chosen.name in WEIGHT_ONLY:
+        if chosen.name in _WEIGHT_ONLY:
             self.backends = {W4A16_MM.name: chosen.name}
             self.quantise = None
             self.multiply = partial(chosen.load(), block=NVFP4)
         else:
-            quantise = select_companion(NVFP4_QUANT, weight.device, problem, chosen.name)
+            # Other quantisers than Triton's lose a NaN, or are slower.
+            preferred = chosen.name if chosen.name == "torch" else "triton"
+            quantise = select_companion(NVFP4_QUANT, weight.device, problem, preferred)
             self.backends = {NVFP4_QUANT.name: quantise.name, NVFP4_MM.name: chosen.name}
             input_scale = self._fold_input_scale(layer)
             self.quantise = partial(quantise.load(), input_scale=input_scale)
             self.multiply = chosen.load()
             factors = factors * input_scale
-        rows = torch.tensor([s.rows.size for s in self._layout.shards], device=weight.device)
-        self._alpha = replace(layer, "weight_scale_2", factors.repeat_interleave(rows))
+        self._arrange(layer, factors, chosen.name)
+
+    def _arrange(self, layer: torch.nn.Module, factors: torch.Tensor, backend: str) -> None:
+        """Replaces weight and scales by those in the order of the backend's kernel."""
+        weight = layer.get_parameter("weight").data
         scales = layer.get_parameter("weight_scale").data.view(torch.uint8)
-        self._weight_scale = replace(layer, "weight_scale", swizzle(scales))
+        rows = torch.tensor([s.rows.size for s in self._layout.shards], device=weight.device)
+        alpha = factors.repeat_interleave(rows)
+        if backend in RUN_ROW_MULTIPLE:
+            arranged = arrange_runs(
+                *(weight, scales, alpha),
+                row_multiple=RUN_ROW_MULTIPLE[backend],
+                column_multiple=RUN_COLUMN_MULTIPLE,
+                shuffle=load_shuffle(backend),
+            )
+            self.multiply = partial(self.multiply, runs=arranged.runs)
+            weight = replace(layer, "weight", arranged.weight)
+            scales, alpha = arranged.scale, arranged.alpha
+        else:
+            scales = swizzle(scales)
         self._weight = weight
+        self._weight_scale = replace(layer, "weight_scale", scales)
+        self._alpha = replace(layer, "weight_scale_2", alpha)
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None

@@ -4,18 +4,19 @@
 
 â and b̂ are exact; products are summed over K in float32, the bias is added in float32, and the
 result is rounded once. FlashInfer's `mm_fp4` takes no bias: that backend adds it to the rounded
-product, which rounds a second time. It needs sm100 and has never run on one: it was written from
-FlashInfer 0.6.13's sources.
+product, which rounds a second time. It needs sm100 and has never run on one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from layers.kernels.capability import Backend, Needs, Operation
+from layers.kernels.fp4.alpha_runs import multiply_runs
 from layers.kernels.fp4.dequantise import dequantise_swizzled, multiply_slices
 from layers.kernels.fp4.scales import MXFP4
 
@@ -50,9 +51,13 @@ def multiply_torch(
 
 
 def _load_flashinfer() -> Callable[..., Any]:
-    from layers.kernels.fp4.mxfp4_flashinfer import multiply_flashinfer
+    from layers.kernels.fp4.mxfp4_flashinfer import matmul
 
-    return multiply_flashinfer
+    return partial(multiply_runs, matmul=matmul)
+
+
+# Of rows of the weight for FlashInfer, arranged by `layers.kernels.fp4.alpha_runs` as one run.
+RUN_ROW_MULTIPLE = {"flashinfer": 32}
 
 
 MXFP4_MM = Operation(

@@ -13,9 +13,10 @@ The order of float32 operations is that of FlashInfer's `fp4_quantize` (csrc, Te
     sf = e4m3(g · (amax · (1 / 6))),   code = e2m1(x · (1 / (sf · (1 / g))))
 
 FlashInfer's own takes the GPU's approximate reciprocals (1 ulp), so a code or scale may differ
-where x lies within a few ulps of a tie. It loses a NaN: its maximum drops it and the element
-becomes 6 (PTX cvt.satfinite); the layers' `flashinfer` backend has that flaw. Its kernel is
-compiled for sm100 and newer only: on sm90 it launches, and writes nothing.
+where x lies within a few ulps of a tie. It loses NaN: its maximum drops it, and the element becomes
+6 (PTX cvt.satfinite). So the layers prefer the Triton quantiser, whose output lies in the same
+order, also before FlashInfer's matmul. Its kernel is compiled for sm100 and newer only: on sm90
+version 0.6.13 launches an empty one and returns uninitialised memory, 0.7.4 refuses.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def _load_triton() -> Callable[..., Any]:
 NVFP4_QUANT = Operation(
     "nvfp4_quant",
     (
+        Backend("triton", Needs(package="triton", min_arch=(8, 0), k_multiple=GROUP), _load_triton),
         Backend(
             "flashinfer",
             Needs(
@@ -97,7 +99,6 @@ NVFP4_QUANT = Operation(
             ),
             _load_flashinfer,
         ),
-        Backend("triton", Needs(package="triton", min_arch=(8, 0), k_multiple=GROUP), _load_triton),
         Backend("torch", Needs(k_multiple=GROUP), lambda: quantise_torch),
     ),
 )

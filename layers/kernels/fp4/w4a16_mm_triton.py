@@ -1,0 +1,140 @@
+# The arguments of a kernel have no Python types.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+"""Triton backend of `layers.kernels.fp4.w4a16_mm`.
+
+A program computes a tile of the transposed output, weight times xᵀ: the decoded weight is then the
+tensor cores' first operand, which they take from registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from layers.kernels.fp4.fp4_triton import decode_e2m1, decode_scale, swizzled_offset
+from layers.kernels.fp4.scales import MXFP4, BlockFormat
+from layers.kernels.triton_matmul import store_tile, tile_of
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Rows, columns and K of a step of an output tile, and how a GPU works on it."""
+
+    rows: int
+    columns: int
+    k: int
+    warps: int
+    stages: int
+
+
+def choose_tiles(m: int) -> Tiles:
+    """Few rows need narrow tiles, so that enough programs share the reading of the weight."""
+    if m <= 16:
+        return Tiles(rows=16, columns=32, k=256, warps=4, stages=4)
+    if m <= 64:
+        return Tiles(rows=64, columns=64, k=128, warps=4, stages=3)
+    return Tiles(rows=128, columns=128, k=64, warps=8, stages=3)
+
+
+@triton.jit
+def _decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr):
+    """Bytes (N, K / 2) and scales (N, K / GROUP) -> (N, K) float32, exact."""
+    codes = tl.interleave(packed & 0xF, packed >> 4)
+    factor = decode_scale(scale, E8M0)
+    spread = tl.broadcast_to(factor[:, :, None], (factor.shape[0], factor.shape[1], GROUP))
+    return decode_e2m1(codes) * tl.reshape(spread, codes.shape)
+
+
+@triton.jit(do_not_specialize=["m"])
+def _multiply(
+    x_ptr,
+    weight_ptr,
+    scale_ptr,
+    alpha_ptr,
+    bias_ptr,
+    out_ptr,
+    m,
+    n,
+    k,
+    x_stride,
+    HAS_ALPHA: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    E8M0: tl.constexpr,
+    GROUP: tl.constexpr,
+    OPERAND: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    tile_row, tile_column = tile_of(tl.program_id(0), m, n, BLOCK_M, BLOCK_N, 8)
+    rows = (tile_row * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = (tile_column * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
+    row_inside = rows[None, :] < m
+    column_inside = columns[:, None] < n
+    steps = tl.arange(0, BLOCK_K)
+    halves = tl.arange(0, BLOCK_K // 2)
+    groups = tl.arange(0, BLOCK_K // GROUP)
+    x_ptrs = x_ptr + rows[None, :] * x_stride + steps[:, None]
+    weight_ptrs = weight_ptr + columns[:, None] * (k // 2) + halves[None, :]
+    out = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+    for start in range(0, k, BLOCK_K):
+        half_inside = halves[None, :] < (k - start) // 2
+        packed = tl.load(weight_ptrs + start // 2, mask=column_inside & half_inside, other=0)
+        group = start // GROUP + groups[None, :]
+        scale_ptrs = scale_ptr + swizzled_offset(columns[:, None], group, k // GROUP)
+        scale = tl.load(scale_ptrs, mask=column_inside & (group < k // GROUP), other=0)
+        x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < k - start), other=0.0)
+        weight = _decode_tile(packed, scale, GROUP, E8M0)
+        out = tl.dot(weight.to(OPERAND), x.to(OPERAND), acc=out, input_precision="ieee")
+    if HAS_ALPHA:
+        out *= tl.load(alpha_ptr + columns[:, None], mask=column_inside, other=0.0)
+    store_tile(tl.trans(out), bias_ptr, out_ptr, rows, columns, m, n, HAS_BIAS)
+
+
+# float16 holds no MXFP4 weight: scales reach from 2^-127 to 2^127. It is multiplied in float32.
+_OPERANDS = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+def multiply_triton(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    alpha: torch.Tensor | None,
+    out_dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
+    *,
+    block: BlockFormat,
+) -> torch.Tensor:
+    """Takes and returns what `w4a16_mm.multiply_torch` does, on a GPU.
+
+    Checks nothing, as it runs in every forward: M > 0, all on one GPU, everything but x contiguous.
+    """
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    m, k = x.shape
+    n = weight.shape[0]
+    out = torch.empty((m, n), dtype=out_dtype, device=x.device)
+    tiles = choose_tiles(m)
+    is_mxfp4 = block is MXFP4
+    exact_in_float16 = x.dtype is not torch.float16 or not is_mxfp4
+    grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
+    # Triton launches on the current device, whatever the tensors' is.
+    with torch.cuda.device_of(x):
+        _multiply[grid](
+            *(x, weight, weight_scale, x if alpha is None else alpha, x if bias is None else bias),
+            *(out, m, n, k, x.stride(0)),
+            HAS_ALPHA=alpha is not None,
+            HAS_BIAS=bias is not None,
+            E8M0=is_mxfp4,
+            GROUP=block.group,
+            OPERAND=_OPERANDS[x.dtype] if exact_in_float16 else tl.float32,
+            BLOCK_M=tiles.rows,
+            BLOCK_N=tiles.columns,
+            BLOCK_K=tiles.k,
+            num_warps=tiles.warps,
+            num_stages=tiles.stages,
+        )
+    return out
