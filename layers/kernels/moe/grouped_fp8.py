@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp8 import fp8_block_scaled_mm, fp8_scaled_mm
 from layers.kernels.moe.grouped import expert_by_expert, linear_torch
@@ -33,6 +35,12 @@ def _load_block_triton() -> Callable[..., Any]:
     return multiply_triton
 
 
+def _load_block_sgl_kernel() -> Callable[..., Any]:
+    from layers.kernels.moe.grouped_fp8_block_sgl_kernel import multiply_sgl_kernel
+
+    return multiply_sgl_kernel
+
+
 GROUPED_FP8_SCALED_MM = Operation(
     "grouped_fp8_scaled_mm",
     (
@@ -44,6 +52,19 @@ GROUPED_FP8_BLOCK_SCALED_MM = Operation(
     "grouped_fp8_block_scaled_mm",
     (
         Backend("triton", Needs(package="triton", min_arch=(8, 9)), _load_block_triton),
+        # Behind Triton, which does not round the products to bfloat16.
+        Backend(
+            "sgl_kernel",
+            Needs(
+                package="sgl_kernel",
+                min_arch=(9, 0),
+                max_arch=(10, 3),
+                dtypes=(torch.bfloat16,),
+                k_multiple=128,
+                n_multiple=128,
+            ),
+            _load_block_sgl_kernel,
+        ),
         Backend("torch", Needs(), lambda: multiply_block_torch),
     ),
 )

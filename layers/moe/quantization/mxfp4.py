@@ -94,8 +94,8 @@ class Mxfp4MoEMethod(StagedMoEMethod):
             )
         if config.activation_scheme != "none":
             raise ValueError(
-                f"mxfp4: activation_scheme is {config.activation_scheme!r}, wanted 'none': MoE layers are "
-                f"weight-only. Correct the quantisation config."
+                f"mxfp4: activation_scheme is {config.activation_scheme!r}, wanted 'none': MoE "
+                f"layers are weight-only. Correct the quantisation config."
             )
         return cls(backend)
 
