@@ -10,7 +10,6 @@ import numpy as np
 from testing.harness.checks import Checked, check_product
 from testing.harness.moe.subject import MoeSubject
 from testing.harness.moe.taps import Tape
-from testing.harness.tensors import KINDS
 from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64
 from testing.oracles.error_model.noise import Noise
@@ -31,7 +30,7 @@ from testing.oracles.moe.stages import (
     compare_product,
     tie_allowance,
 )
-from testing.oracles.rounding import FP32, FloatType
+from testing.oracles.rounding import FP32, FloatType, round_to
 from testing.oracles.statistics import Comparison
 
 
@@ -78,6 +77,7 @@ def check_gate_up(subject: MoeSubject, x: Float64, pairs: Pairs, tape: Tape, che
     """gate_up of every pair beside x̂·w13ᵀ, x̂ by the declared rule."""
     checkpoint = subject.checkpoint
     encoded = checkpoint.input_rule.encode(x)
+    declared = subject.case.arithmetic.gate_up or FP32
     comparisons = {}
     for expert, rows in _used(subject, pairs):
         tokens = pairs.tokens[rows]
@@ -88,19 +88,18 @@ def check_gate_up(subject: MoeSubject, x: Float64, pairs: Pairs, tape: Tape, che
             tape.gate_up[rows],
             checkpoint.layout13,
             tie_allowance(_rows(encoded, tokens), product.weight),
-            _stored(tape, "gate_up"),
+            declared,
             subject.case.accumulator,
         )
     checked = check_experts(comparisons, pairs, check)
-    declared = subject.case.arithmetic.gate_up or FP32
-    return _with(checked, _check_stored(tape, "gate_up", declared, check))
+    return _with(checked, _check_stored(tape.gate_up, "gate_up", declared, check))
 
 
 def check_hidden(subject: MoeSubject, tape: Tape, check: str) -> Checked:
     """h of every pair beside the activation of the recorded gate_up, rounded once."""
     comparison = compare_hidden(subject.checkpoint, tape.gate_up, tape.hidden, subject.kind)
     return _with(
-        check_product(comparison, check), _check_stored(tape, "hidden", subject.kind, check)
+        check_product(comparison, check), _check_stored(tape.hidden, "h", subject.kind, check)
     )
 
 
@@ -112,6 +111,7 @@ def check_down(
     inexact: h is not such that float32 sums of an unquantised product are exact.
     """
     checkpoint = subject.checkpoint
+    declared = subject.case.arithmetic.down or FP32
     comparisons = {}
     for expert, rows in _used(subject, pairs):
         rule = checkpoint.hidden_rules[expert]
@@ -123,12 +123,12 @@ def check_down(
             tape.down[rows],
             checkpoint.layout2,
             tie_allowance(encoded, product.weight),
-            _stored(tape, "down"),
+            declared,
             subject.case.accumulator,
-            inexact and not rule.quantises,
+            inexact,
         )
     checked = check_experts(comparisons, pairs, check)
-    return _with(checked, _check_stored(tape, "down", FP32, check))
+    return _with(checked, _check_stored(tape.down, "down", declared, check))
 
 
 def check_combined(
@@ -197,16 +197,16 @@ def _rows(encoded: Activations, rows: Int64) -> Activations:
     return Activations(encoded.values[rows], encoded.step[rows], encoded.near_tie[rows])
 
 
-def _stored(tape: Tape, name: str) -> FloatType:
-    return KINDS[str(tape.dtypes[name]).removeprefix("torch.")]
-
-
-def _check_stored(tape: Tape, name: str, declared: FloatType, check: str) -> list[Finding]:
-    seen = _stored(tape, name)
-    if seen == declared:
+def _check_stored(values: Float64, name: str, declared: FloatType, check: str) -> list[Finding]:
+    unrounded = values != round_to(values, declared)
+    unrounded &= np.isfinite(values)
+    if not unrounded.any():
         return []
-    message = f"{name} is stored in {seen.name}, declared is {declared.name}"
-    return [Finding(check, "dtype", name, message)]
+    message = (
+        f"{unrounded.sum()} of {values.size} values of {name} have more bits than "
+        f"{declared.name}, to which the layer declares to round it"
+    )
+    return [Finding(check, "dtype", name, message, float(unrounded.sum()))]
 
 
 def _with(checked: Checked, findings: list[Finding]) -> Checked:

@@ -26,7 +26,6 @@ class Tape:
 
     ids, weights: (T, K) of the router. gate_up: (T·K, 2I). hidden: (T·K, I). down: (T·K, H), before
     its weight.
-    dtypes: of the float tensors, by field name.
     """
 
     ids: Int64 = field(default_factory=lambda: np.zeros((0, 0), np.int64))
@@ -34,12 +33,10 @@ class Tape:
     gate_up: Float64 = field(default_factory=lambda: np.zeros((0, 0)))
     hidden: Float64 = field(default_factory=lambda: np.zeros((0, 0)))
     down: Float64 = field(default_factory=lambda: np.zeros((0, 0)))
-    dtypes: dict[str, torch.dtype] = field(default_factory=dict)
 
     def keep(self, name: str, tensor: torch.Tensor) -> None:
         """Store a copy."""
         setattr(self, name, to_numpy(tensor).copy())
-        self.dtypes[name] = tensor.dtype
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from testing.oracles.places import Layout, consecutive_shards, single_shard
 GATE, UP, DOWN = "w1", "w3", "w2"
 # RMS of gate and up where x has an RMS of a half, as the lossless grids have: the swish then bends.
 _GATE_UP_SIZE, _X_SIZE = 1.5, 0.5
+# An input scale of gain 1 expects values up to 40; here x reaches 5, and h 160.
+_X_RANGE, _H_RANGE, _SHORT = 2.0**-3, 2.0**2, 32
 
 
 @dataclass(frozen=True)
@@ -96,15 +98,21 @@ def moe_checkpoint(
     """A random checkpoint; the scales of experts, and of an expert's three weights, all differ."""
     gain13 = _gain(rng, fmt, intermediate, hidden, _GATE_UP_SIZE / _X_SIZE)
     gain2 = _gain(rng, fmt, hidden, intermediate, 1.0)
+    plans = [
+        (GATE, intermediate, hidden, gain13, _X_RANGE),
+        (UP, intermediate, hidden, gain13, _X_RANGE),
+        (DOWN, hidden, intermediate, gain2, _H_RANGE),
+    ]
     tensors, biases = [], []
     for e in range(experts):
-        tensors.append(
-            {
-                GATE: fmt.random_weight(rng, intermediate, hidden, gain13 * _spread(3 * e)),
-                UP: fmt.random_weight(rng, intermediate, hidden, gain13 * _spread(3 * e + 1)),
-                DOWN: fmt.random_weight(rng, hidden, intermediate, gain2 * _spread(3 * e + 2)),
-            }
-        )
+        own: dict[str, Tensors] = {}
+        for i, (shard, n, k, gain, expected) in enumerate(plans):
+            spread = _spread(3 * e + i)
+            own[shard] = fmt.random_weight(rng, n, k, gain * spread)
+            if "input_scale" in own[shard]:
+                donor = fmt.random_weight(rng, 1, _SHORT, expected * spread)
+                own[shard]["input_scale"] = donor["input_scale"]
+        tensors.append(own)
         # Eighths up to 2: exact in bf16 and fp16.
         sizes = {GATE: intermediate, UP: intermediate, DOWN: hidden} if with_bias else {}
         biases.append({s: rng.integers(-16, 17, n) / 8.0 for s, n in sizes.items()})

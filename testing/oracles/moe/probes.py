@@ -15,17 +15,17 @@ _GAP = 0.25
 def natural_without_ties(
     rng: np.random.Generator, rule: ActivationRule, m: int, k: int, kind: FloatType = BF16
 ) -> Float64:
-    """(m, k) normal activations of RMS 1/32 to 2, none near a tie of the quantiser.
+    """(m, k) normal activations of RMS 1/64 to 1, none near a tie of the quantiser.
 
     A value of a half of the largest is a tie of an integer format, and with the few bits of bf16 a
     common one. Where one value of x̂ is open, all that follows from it is.
     """
-    x = round_to(natural(rng, m, k, kind) / 4, kind)
+    x = round_to(natural(rng, m, k, kind) / 8, kind)
     for _ in range(20):
         tied = rule.encode(x).near_tie
         if not tied.any():
             return x
-        x = np.where(tied, round_to(natural(rng, m, k, kind) / 16, kind), x)
+        x = np.where(tied, round_to(natural(rng, m, k, kind) / 32, kind), x)
     raise ValueError(f"{tied.sum()} of {tied.size} values of x are near ties after 20 draws")
 
 

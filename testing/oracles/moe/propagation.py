@@ -34,13 +34,15 @@ class Arithmetic:
 
     kind: of x, h and the output.
     gate_up: what the first product is stored in, None where it stays float32.
-    down: what an expert's output is stored in before the sum, times its weight; None for float32.
+    down: what the second product is stored in, None where it stays float32.
+    weighted: what that times its weight is stored in before the sum, None for float32.
     accumulator: of both products.
     """
 
     kind: FloatType
     gate_up: FloatType | None = None
     down: FloatType | None = None
+    weighted: FloatType | None = None
     accumulator: Accumulator = FP32_SUMS
 
 
@@ -116,10 +118,10 @@ def _part_of(
     slack = encoded.near_tie * encoded.step
     h = _hidden(checkpoint, expert, encoded.values[tokens], slack[tokens], arithmetic)
     h = _quantised(checkpoint.hidden_rules[expert], h)
-    down = _down(checkpoint, expert, h, arithmetic)
+    down = _down(checkpoint, expert, h, arithmetic).rounded(arithmetic.down)
     shared = error * np.abs(down.value)
     own = Uncertain(weight * down.value, weight * down.bound + shared, weight * down.std)
-    own = own.rounded(arithmetic.down)
+    own = own.rounded(arithmetic.weighted)
     return _Part(expert, tokens, own, shared, weight * h.bound, checkpoint.w2[expert])
 
 
@@ -153,8 +155,7 @@ def _hidden(
     """h (P, I) of one expert's tokens."""
     weight = checkpoint.w13[expert]
     product = Product(x, weight, checkpoint.bias13(expert))
-    inexact = not checkpoint.input_rule.quantises
-    noise = product_noise(checkpoint.format, product, arithmetic.accumulator, inexact)
+    noise = product_noise(checkpoint.format, product, arithmetic.accumulator, True)
     tied = slack @ np.abs(weight).T
     gate_up = Uncertain(product.exact, noise.bound + tied, noise.std + tied)
     gate_up = gate_up.rounded(arithmetic.gate_up)
@@ -197,8 +198,7 @@ def _down(
     """(P, H) of one expert's tokens, in float32."""
     weight = checkpoint.w2[expert]
     product = Product(h.value, weight, checkpoint.bias2(expert))
-    inexact = not checkpoint.hidden_rules[expert].quantises
-    noise = product_noise(checkpoint.format, product, arithmetic.accumulator, inexact)
+    noise = product_noise(checkpoint.format, product, arithmetic.accumulator, True)
     return Uncertain(
         product.exact,
         noise.bound + h.bound @ np.abs(weight).T,

@@ -65,9 +65,12 @@ class Float32Layer:
             h = self.hidden(expert, x[rows])
             down = self.product(h, self.checkpoint.w2[expert], self.checkpoint.bias2(expert))
             weight = choice.weights[rows, slots][:, None].astype(np.float32)
-            part = self.change_down(expert, down).astype(np.float32) * weight
+            down = self.change_down(expert, down)
             if self.arithmetic.down:
-                part = round_to(part.astype(float), self.arithmetic.down).astype(np.float32)
+                down = round_to(down, self.arithmetic.down)
+            part = down.astype(np.float32) * weight
+            if self.arithmetic.weighted:
+                part = round_to(part.astype(float), self.arithmetic.weighted).astype(np.float32)
             total[rows] += part
         return round_to(total.astype(float), self.arithmetic.kind)
 
@@ -92,8 +95,14 @@ def alarms(comparison: Comparison) -> list[str]:
 @pytest.mark.parametrize("activation", ["silu", "swiglu_oai"])
 @pytest.mark.parametrize(
     "arithmetic",
-    [Arithmetic(BF16), Arithmetic(FP16), Arithmetic(BF16, BF16), Arithmetic(BF16, BF16, BF16)],
-    ids=["bf16", "fp16", "gate_up", "gate_up and down"],
+    [
+        Arithmetic(BF16),
+        Arithmetic(FP16),
+        Arithmetic(BF16, gate_up=BF16),
+        Arithmetic(BF16, gate_up=BF16, down=BF16),
+        Arithmetic(FP16, weighted=FP16),
+    ],
+    ids=["bf16", "fp16", "gate_up", "gate_up and down", "weighted"],
 )
 def test_a_right_layer_never_alarms(
     fmt: LinearFormat, activation: str, arithmetic: Arithmetic

@@ -15,15 +15,16 @@ from testing.oracles.error_model.accumulators import FP32 as FP32_SUMS
 from testing.oracles.error_model.accumulators import Accumulator
 from testing.oracles.error_model.noise import Noise, float64_noise, gamma, subnormal_noise
 from testing.oracles.error_model.product import Product
+from testing.oracles.error_model.sums import accumulation_noise
 from testing.oracles.formats import Activations, LinearFormat
 from testing.oracles.matmul import matmul
 from testing.oracles.moe.activation import ACTIVATIONS
 from testing.oracles.moe.checkpoints import MoeCheckpoint
 from testing.oracles.moe.routing import Choice, Int64
-from testing.oracles.moe.sums import float_sum_noise
 from testing.oracles.places import Layout, single_shard
 from testing.oracles.rounding import FP32, FloatType
 from testing.oracles.statistics import Comparison
+from testing.oracles.unquantised_formats import Unquantised
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,13 @@ def product_noise(
 ) -> Noise:
     """What a right kernel may be off by, and the reference.
 
-    inexact: x is not quantised, nor such that float32 sums are exact.
+    inexact: x is not such that float32 sums of an unquantised product are exact.
     """
     noise = fmt.noise(product, accumulator) + float64_noise(product.x, product.weight)
     noise = noise + subnormal_noise(product.parts)
-    return noise + float_sum_noise(product) if inexact else noise
+    if inexact and isinstance(fmt, Unquantised):
+        return noise + accumulation_noise(product, accumulator)
+    return noise
 
 
 def compare_product(
