@@ -69,11 +69,13 @@ class Needs:
     """What a backend needs: package and CUDA compute capability, and the limits of its kernel.
 
     `min_arch` None runs on every device, the CPU included. Limits of arch and version are
-    inclusive. `bias` False cannot add one; `scalar_scales` True takes no others.
+    inclusive; `min_cuda` is the one that torch was built with. `bias` False cannot add one;
+    `scalar_scales` True takes no others.
     """
 
     package: str | None = None
     max_version: tuple[int, ...] | None = None
+    min_cuda: tuple[int, int] | None = None
     min_arch: Arch | None = None
     max_arch: Arch | None = None
     dtypes: tuple[torch.dtype, ...] = FLOATS
@@ -109,6 +111,9 @@ class Needs:
         return self._unmet_version()
 
     def _unmet_version(self) -> str | None:
+        if self.min_cuda is not None and cuda_version() < self.min_cuda:
+            seen, limit = (".".join(map(str, v)) for v in (cuda_version(), self.min_cuda))
+            return f"needs a torch built with CUDA {limit} or newer, this one is with {seen}"
         if self.package is None or self.max_version is None:
             return None
         version = installed_version(self.package)
@@ -246,6 +251,13 @@ def device_arch(device: torch.device) -> Arch:
     """The CUDA compute capability of a GPU, such as (9, 0) for H100 and H200."""
     major, minor = torch.cuda.get_device_capability(device)
     return major, minor
+
+
+@cache
+def cuda_version() -> tuple[int, int]:
+    """The CUDA release that torch was built with, (13, 0) for "13.0"; (0, 0) without CUDA."""
+    major, _, minor = (torch.version.cuda or "0.0").partition(".")
+    return int(major), int(minor)
 
 
 @cache

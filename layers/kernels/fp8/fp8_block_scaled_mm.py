@@ -105,10 +105,15 @@ FP8_BLOCK_SCALED_MM = Operation(
     (
         Backend(
             "torch_scaled_mm",
-            # cuBLASLt of CUDA 12.9 or newer. It reads the weight's scales in rows of four, so K of
-            # another multiple would need them padded.
+            # cuBLASLt reads the weight's scales in rows of four, so K of another multiple would
+            # need them padded.
             Needs(
-                min_arch=(9, 0), max_arch=(9, 0), dtypes=HALVES, k_multiple=4 * BLOCK, n_multiple=16
+                min_cuda=(12, 9),
+                min_arch=(9, 0),
+                max_arch=(9, 0),
+                dtypes=HALVES,
+                k_multiple=4 * BLOCK,
+                n_multiple=16,
             ),
             lambda: multiply_torch_scaled_mm,
         ),
@@ -131,10 +136,11 @@ FP8_BLOCK_SCALED_MM = Operation(
         Backend(
             "flashinfer",
             # `fp8_blockscale_gemm_sm90` (DeepGEMM, compiled at run time) stores bfloat16 whatever
-            # it is asked for; `gemm_fp8_nt_groupwise` on sm100 and sm120 never ran here.
+            # it is asked for; `gemm_fp8_nt_groupwise`, on sm100 and sm103, never ran here.
             Needs(
                 package="flashinfer",
                 min_arch=(9, 0),
+                max_arch=(10, 3),
                 dtypes=(torch.bfloat16,),
                 k_multiple=BLOCK,
                 n_multiple=BLOCK,

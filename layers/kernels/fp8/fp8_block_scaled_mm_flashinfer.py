@@ -42,10 +42,8 @@ def _multiply_sm100(
 ) -> torch.Tensor:
     """`gemm_fp8_nt_groupwise`, which wants M a multiple of 4. Written to its sources, never run."""
     rows = a.shape[0]
-    missing = -rows % ROWS
-    if missing:
-        a = torch.cat([a.view(torch.uint8), a.new_zeros((missing, a.shape[1])).view(torch.uint8)])
-        a = a.view(torch.float8_e4m3fn)
+    padding = (0, 0, 0, -rows % ROWS)
+    a = torch.nn.functional.pad(a.view(torch.uint8), padding).view(torch.float8_e4m3fn)
     out: torch.Tensor = gemm_fp8_nt_groupwise(
         *(a, b.t(), _padded(a_scale).t(), b_scale.t().contiguous()),
         scale_major_mode="MN",
