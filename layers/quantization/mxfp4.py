@@ -6,7 +6,7 @@ w ≈ code · 2^(scale - 127). Shards of a fused layer keep their scales, each i
 
 `activation_scheme` of the config says what becomes of x: "none" leaves it as it is (weight-only, as
 gpt-oss is served; backends `triton` and `torch`); "dynamic" quantises it to MXFP4 as well (W4A4;
-`flashinfer` on sm100 and newer, `torch`), with the rule of
+`flashinfer` on sm100 and newer, `triton`, `torch`), with the rule of
 `layers.kernels.fp4.mxfp4_quant`. No backend keeps a dequantised weight: `torch` dequantises at most
 16 MiB at a time.
 """

@@ -56,6 +56,12 @@ def _load_flashinfer() -> Callable[..., Any]:
     return partial(multiply_runs, matmul=matmul)
 
 
+def _load_triton() -> Callable[..., Any]:
+    from layers.kernels.fp4.mxfp4_mm_triton import multiply_triton
+
+    return multiply_triton
+
+
 # Of rows of the weight for FlashInfer, arranged by `layers.kernels.fp4.alpha_runs` as one run.
 RUN_ROW_MULTIPLE = {"flashinfer": 32}
 
@@ -73,6 +79,7 @@ MXFP4_MM = Operation(
             ),
             _load_flashinfer,
         ),
+        Backend("triton", Needs(package="triton", min_arch=(8, 0), k_multiple=32), _load_triton),
         Backend("torch", Needs(k_multiple=32), lambda: multiply_torch),
     ),
 )
