@@ -85,13 +85,14 @@ class QuantizationConfig(ABC):
 def common_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `QuantizationConfig` that every config.json may hold.
 
-    Ignored layers are called `ignored_layers`, `modules_to_not_convert` or `ignore` in the field.
+    Ignored layers are called `ignored_layers`, `modules_to_not_convert`, `ignore` or
+    `exclude_modules` in the field.
 
     Raises:
         ValueError: one of them is no list of names.
     """
     ignored: list[str] = []
-    for key in ("ignored_layers", "modules_to_not_convert", "ignore"):
+    for key in ("ignored_layers", "modules_to_not_convert", "ignore", "exclude_modules"):
         ignored += _names(key, config.get(key) or [])
     return {
         "ignored_layers": ignored,

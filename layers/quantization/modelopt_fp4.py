@@ -46,21 +46,19 @@ class ModelOptFp4Config(QuantizationConfig):
 
         The latter keeps the same keys under "quantization". Read are `quant_algo`, which must be
         NVFP4 where the method is called "modelopt"; `group_size`, by itself or within
-        `config_groups`; ignored layers, called `exclude_modules`, `ignore` or as in
-        `common_options`. Keys about the KV cache (`kv_cache_quant_algo`, `kv_cache_scheme`) are
-        passed over: no linear layer reads them.
+        `config_groups`; and ignored layers, as in `common_options`. Keys about the KV cache
+        (`kv_cache_quant_algo`, `kv_cache_scheme`) are passed over: no linear layer reads them.
 
         Raises:
             ValueError: another algorithm or group size, or a list that is none.
         """
         keys = {**config, **_nested(config)}
         _check_algorithm(keys)
-        options = common_options(keys)
-        ignored = common_options({"ignored_layers": keys.get("exclude_modules")})
-        options["ignored_layers"] += ignored["ignored_layers"]
         sizes = _group_sizes(keys)
         wrong = [size for size in sizes if size != NVFP4.group]
-        return cls(group_size=wrong[0] if wrong else NVFP4.group, backend=backend, **options)
+        return cls(
+            group_size=wrong[0] if wrong else NVFP4.group, backend=backend, **common_options(keys)
+        )
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> LinearMethodBase | None:
         """A new method object for the layer; None if the checkpoint leaves it unquantised."""
