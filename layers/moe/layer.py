@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-import layers.moe.topk
 from layers.distributed.communication import tensor_parallel_all_reduce
 from layers.errors import WeightLoadError
+from layers.kernels.capability import Problem, select_companion
 from layers.listing import compress
 from layers.loadable import LoadableLayer, Located
 from layers.moe.input_checks import check_input, check_options
@@ -18,7 +19,8 @@ from layers.moe.parameter import ExpertParameter
 from layers.moe.quantization.base import MoEMethodBase
 from layers.moe.quantization.registry import get_moe_method
 from layers.moe.quantization.unquantized import UnquantizedMoEMethod
-from layers.moe.topk import TopKConfig
+from layers.moe.topk import TopKConfig, TopKOutput, select_experts
+from layers.moe.topk_operations import operation_of
 from layers.parameter import FLOAT_DTYPES, BiasParameter
 from layers.quantization.base import QuantizationConfig
 from layers.sharding import ShardId
@@ -99,7 +101,7 @@ class FusedMoE(LoadableLayer):
             parallel=MoEParallel.current(),
         )
         self.device = torch.empty(0, device=device).device
-        self.select_experts = layers.moe.topk.select_experts
+        self.select_experts: Callable[..., TopKOutput] = select_experts
         self._ready = False
         self._create_parameters()
 
@@ -206,6 +208,7 @@ class FusedMoE(LoadableLayer):
                 param.check_own()
         self.quant_method.process_weights_after_loading(self)
         self.device = next(self.parameters()).device
+        self._choose_router()
         self._ready = True
 
     def begin_weight_reload(self) -> None:
@@ -260,6 +263,14 @@ class FusedMoE(LoadableLayer):
             return method
         config = self.quant_config
         return UnquantizedMoEMethod(self.backend or (config.backend if config else None))
+
+    def _choose_router(self) -> None:
+        operation = operation_of(self.topk)
+        problem = Problem(self.params_dtype, self.num_experts, self.topk.choices)
+        runner = next(iter(self.quant_method.backends.values()), "")
+        chosen = select_companion(operation, self.device, problem, runner)
+        self.quant_method.backends[operation.name] = chosen.name
+        self.select_experts = chosen.load()
 
     def _bias(self, name: str) -> ExpertParameter:
         options: dict[str, Any] = {"kind": BiasParameter, "accepted_dtypes": FLOAT_DTYPES}

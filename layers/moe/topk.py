@@ -116,13 +116,13 @@ def select_experts(
     Raises:
         ValueError: logits or bias of another shape, or too few experts.
     """
-    _check_shapes(router_logits, config, correction_bias)
+    check_shapes(router_logits, config, correction_bias)
     logits = router_logits.float()
     scores = logits.softmax(-1) if config.scoring_func == "softmax" else logits.sigmoid()
     biased = scores if correction_bias is None else scores + correction_bias.float()
     if config.num_expert_group is not None:
-        best_of = 1 if config.scoring_func == "softmax" and correction_bias is None else 2
-        biased = _mask_groups(biased, config, best_of)
+        count = best_of(config, scores.shape[1], correction_bias is not None)
+        biased = _mask_groups(biased, config, count)
     ids = _largest(biased, config.top_k)
     weights = scores.gather(1, ids)
     if config.renormalize:
@@ -131,9 +131,20 @@ def select_experts(
     return _with_shared(weights, ids, config, router_logits.shape[1])
 
 
-def _check_shapes(
+def best_of(config: TopKConfig, num_experts: int, has_bias: bool) -> int:
+    """How many of a group's best scores make its own."""
+    count = 1 if config.scoring_func == "softmax" and not has_bias else 2
+    return min(count, num_experts // (config.num_expert_group or 1))
+
+
+def check_shapes(
     router_logits: torch.Tensor, config: TopKConfig, correction_bias: torch.Tensor | None
 ) -> None:
+    """Refuses logits or a bias that the config cannot choose from.
+
+    Raises:
+        ValueError: another shape or dtype, or too few experts.
+    """
     if router_logits.dim() != 2 or not router_logits.is_floating_point():
         raise ValueError(
             f"router_logits is {tuple(router_logits.shape)} {router_logits.dtype}, wanted "
@@ -153,12 +164,12 @@ def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
     return scores.sort(dim=-1, descending=True, stable=True).indices[..., :count]
 
 
-def _mask_groups(biased: torch.Tensor, config: TopKConfig, best_of: int) -> torch.Tensor:
+def _mask_groups(biased: torch.Tensor, config: TopKConfig, count: int) -> torch.Tensor:
     """The scores, with -Inf for the experts of groups that are not considered."""
     assert config.num_expert_group is not None and config.topk_group is not None
     tokens, experts = biased.shape
     grouped = biased.view(tokens, config.num_expert_group, -1)
-    best = grouped.topk(min(best_of, grouped.shape[-1]), dim=-1).values.sum(-1)
+    best = grouped.topk(count, dim=-1).values.sum(-1)
     considered = torch.zeros_like(best, dtype=torch.bool)
     considered.scatter_(1, _largest(best, config.topk_group), True)
     masked = grouped.masked_fill(~considered.unsqueeze(-1), -torch.inf)

@@ -1,4 +1,4 @@
-"""The pairs of token and chosen expert that a MoE layer multiplies, sorted by expert.
+"""The pairs of token and chosen expert that a MoE layer multiplies.
 
 Pair t · K + k is token t's k-th choice. Between its two matmuls a layer's rows are pairs.
 """
@@ -9,22 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from layers.kernels.moe.blocks import Blocks
+from layers.kernels.moe.sort_pairs import SortPairs, sort_torch
 from layers.sharding import Span
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Pairs sorted by expert, each expert's padded to whole blocks, for kernels.
-
-    Attributes:
-        pairs: (blocks · size,) int32; the number of pairs where a slot is empty.
-        experts: (blocks,) int32, the expert of a block; -1 for a block without pairs.
-        size: pairs in a block.
-    """
-
-    pairs: torch.Tensor
-    experts: torch.Tensor
-    size: int
 
 
 @dataclass(frozen=True)
@@ -35,21 +22,23 @@ class Routing:
         ids: (T, K) int32, counted from the rank's first expert; -1 for another rank's.
         experts: experts of this rank.
         is_complete: the rank holds all experts, so that no id is -1.
+        sort: a backend of `layers.kernels.moe.sort_pairs`.
     """
 
     ids: torch.Tensor
     experts: int
     is_complete: bool = True
+    sort: SortPairs = sort_torch
     _blocks: dict[int, Blocks] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, ids: torch.Tensor, held: Span) -> Routing:
+    def of(cls, ids: torch.Tensor, held: Span, sort: SortPairs = sort_torch) -> Routing:
         """From ids (T, K) int32 of all experts, and those that the rank holds."""
         if held.size == held.total:
-            return cls(ids, held.size)
+            return cls(ids, held.size, sort=sort)
         local = ids - held.start
         is_own = (local >= 0) & (local < held.size)
-        return cls(torch.where(is_own, local, -1), held.size, is_complete=False)
+        return cls(torch.where(is_own, local, -1), held.size, is_complete=False, sort=sort)
 
     @property
     def pairs(self) -> int:
@@ -73,29 +62,5 @@ class Routing:
     def blocks(self, size: int) -> Blocks:
         """The pairs in blocks of `size`; computed once a size, without waiting for the device."""
         if size not in self._blocks:
-            self._blocks[size] = self._sort(size)
+            self._blocks[size] = self.sort(self.ids, self.experts, size)
         return self._blocks[size]
-
-    def _sort(self, size: int) -> Blocks:
-        pairs, device = self.pairs, self.ids.device
-        flat = self.ids.flatten().to(torch.int64)
-        # Pairs that are not the rank's sort behind its last expert.
-        flat = torch.where((flat < 0) | (flat >= self.experts), self.experts, flat)
-        expert_of, order = flat.sort(stable=True)
-        ones = torch.ones_like(flat)
-        counts = torch.zeros(self.experts + 1, dtype=torch.int64, device=device)
-        counts.scatter_add_(0, flat, ones)
-        padded = (counts + size - 1) // size * size
-        padded[-1] = 0
-        ends, padded_ends = counts.cumsum(0), padded.cumsum(0)
-        shift = (padded_ends - padded) - (ends - counts)
-        # Enough for the worst division of the pairs, so that no shape depends on values.
-        blocks = min(pairs, pairs // size + self.experts)
-        places = torch.arange(pairs, device=device) + shift[expert_of]
-        places = torch.where(expert_of < self.experts, places, blocks * size)
-        slots = torch.full((blocks * size + 1,), pairs, dtype=torch.int32, device=device)
-        slots.scatter_(0, places, order.to(torch.int32))
-        starts = torch.arange(0, blocks * size, size, device=device)
-        experts = torch.searchsorted(padded_ends[:-1].contiguous(), starts, right=True)
-        experts = torch.where(experts < self.experts, experts, -1).to(torch.int32)
-        return Blocks(slots[:-1], experts, size)

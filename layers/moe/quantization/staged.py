@@ -29,6 +29,7 @@ from layers.kernels.moe.activation import ACTIVATIONS
 from layers.kernels.moe.combine import MOE_COMBINE
 from layers.kernels.moe.grouped import GroupedMultiply
 from layers.kernels.moe.routing import Routing
+from layers.kernels.moe.sort_pairs import SORT_PAIRS, SortPairs, sort_torch
 from layers.moe.quantization.base import MoEMethodBase, optional
 from layers.moe.topk import TopKOutput
 
@@ -46,6 +47,7 @@ class StagedMoEMethod(MoEMethodBase):
         multiply_w13, multiply_w2: `layers.kernels.moe.grouped.GroupedMultiply`.
         activate: gate_up (T·K, 2I) float32 -> h (T·K, I) of params_dtype.
         quantise_hidden: h (T·K, I) -> codes, scales; None where h stays as it is.
+        sort_pairs: a backend of `layers.kernels.moe.sort_pairs`, for the matmuls that sort.
         combine: (y (T·K, H) float32, weights (T, K) float32) -> (T, H) of params_dtype.
     """
 
@@ -64,6 +66,7 @@ class StagedMoEMethod(MoEMethodBase):
     quantise_hidden: Quantise | None = None
     multiply_w2: GroupedMultiply
     combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    sort_pairs: SortPairs = staticmethod(sort_torch)
 
     def process_weights_after_loading(self, layer: FusedMoE) -> None:
         """Folds, then chooses the matmuls' backend, and for other stages the same if it can.
@@ -88,6 +91,7 @@ class StagedMoEMethod(MoEMethodBase):
 
         self.activate = partial(companion(ACTIVATIONS[layer.activation]), dtype=layer.params_dtype)
         self.combine = partial(companion(MOE_COMBINE), dtype=layer.params_dtype)
+        self.sort_pairs = companion(SORT_PAIRS)
         self.set_quantisers(layer, companion)
 
     def fold(self, layer: FusedMoE) -> None:
@@ -120,7 +124,7 @@ class StagedMoEMethod(MoEMethodBase):
         """x (T, H) of params_dtype, T > 0 -> this rank's part of the output, (T, H)."""
         if self.run is not None:
             return self.run(layer, x, topk)
-        routing = Routing.of(topk.ids, layer.experts.experts)
+        routing = Routing.of(topk.ids, layer.experts.experts, self.sort_pairs)
         codes, scales = self.quantise_input(x) if self.quantise_input else (x, None)
         gate_up = self.multiply_w13(codes, scales, *self._tensors(layer, "w13"), routing)
         h = self.activate(gate_up)
