@@ -19,6 +19,7 @@ from layers.linear.row import RowParallelLinear
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.registry import get_quantization_config
 from layers.weights import load_weights, process_weights_after_loading
+from testing.harness import backend_table
 from testing.harness.memory import padded_view, poisoned_memory
 from testing.harness.tensors import DTYPES, floats_to_torch, to_numpy, to_torch
 from testing.harness.verdict import Finding
@@ -277,4 +278,6 @@ def build(
         model = model_of(case, layer)
         load_weights(model, change(checkpoint_tensors(case, checkpoint)), PACKED)
         process_weights_after_loading(model)
-    return LoadedLinear(case, layer, dict(getattr(layer.quant_method, "backends", {})))
+    backends = dict(getattr(layer.quant_method, "backends", {}))
+    backend_table.count_run(backends)
+    return LoadedLinear(case, layer, backends)

@@ -96,8 +96,8 @@ def run_pytest(args: Sequence[str]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # Room for the first finding in the summary's line of a failed test.
     os.environ.setdefault("COLUMNS", "180")
-    flags = ["-p", "pytest_shard.pytest_shard", "--strict-markers", "-ra", "--durations=3"]
-    flags += ["--tb=short", *_STRICT]
+    flags = ["-p", "pytest_shard.pytest_shard", "-p", "testing.harness.backend_table"]
+    flags += ["--strict-markers", "-ra", "--durations=3", "--tb=short", *_STRICT]
     code = int(pytest.main([*flags, *args], plugins=[tally]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         complaint = tally.complaint()
@@ -117,7 +117,9 @@ def devices() -> Iterator[None]:
         return
     # Kernels compiled at run time; a sandboxed test can write in no home.
     if "TEST_TMPDIR" in os.environ:
-        os.environ.setdefault("TRITON_CACHE_DIR", f"{os.environ['TEST_TMPDIR']}/triton")
+        scratch = os.environ["TEST_TMPDIR"]
+        os.environ.setdefault("TRITON_CACHE_DIR", f"{scratch}/triton")
+        os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{scratch}/flashinfer")
     arch = os.environ["PLUMBLINE_ARCH"]
     machine = gpu_slot.machine_gpus()
     usable = gpu_slot.candidates(machine, arch, os.environ)

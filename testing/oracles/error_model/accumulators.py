@@ -22,3 +22,8 @@ class Accumulator:
 
 
 FP32 = Accumulator("fp32")
+HOPPER_FP8 = Accumulator("hopper_fp8", bits=14, truncates=True, at_once=32)
+HOPPER_FP8_PROMOTED = Accumulator(
+    "hopper_fp8_promoted", bits=14, truncates=True, at_once=32, promotion=128
+)
+HOPPER_BF16 = Accumulator("hopper_bf16", bits=24, truncates=True, at_once=16)

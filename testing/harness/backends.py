@@ -1,0 +1,56 @@
+"""What the backends of a test's operations need, for the table at its end; and refusals."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from layers.kernels.capability import BackendUnavailable, Operation, Problem
+from testing.harness import backend_table
+from testing.harness.backend_table import BackendRow
+from testing.harness.device import device
+from testing.harness.linear import LinearCase
+from testing.harness.linear_probes import examine_case
+
+# A shape that every kernel takes, so that only device and package are left to be missing.
+_EASY = Problem(dtype=torch.bfloat16, k=1024, n=1024, scalar_scales=True)
+_LIMIT = re.compile(
+    r"needs (K|N) (divisible|of at)|needs inputs and outputs of|needs a layer without bias"
+    r"|needs one scale for x"
+)
+
+
+def list_backends(*operations: Operation) -> None:
+    """Have every backend of these operations in the table at the end of the test."""
+    for operation in operations:
+        backend_table.add_source(lambda operation=operation: _rows(operation))  # type: ignore[misc]
+
+
+def _rows(operation: Operation) -> list[BackendRow]:
+    missing = operation.availability(device(), _EASY)
+    return [
+        BackendRow(operation.name, b.name, b.needs.describe_device(), missing[b.name])
+        for b in operation.backends
+    ]
+
+
+def require_right_or_refused(case: LinearCase, seed: int) -> bool:
+    """Examine a layer; where its backend cannot take its shape, it has to say so as it is built.
+
+    Gives whether the layer ran.
+
+    Raises:
+        AssertionError: a finding, or a refusal for any other reason: the pool promises the backend.
+    """
+    try:
+        examine_case(case, seed, device()).require()
+    except BackendUnavailable as error:
+        message = str(error)
+        limit = _LIMIT.search(message)
+        if limit is None:
+            raise AssertionError(f"{case.subject}: {message}") from error
+        sentence = message[limit.start() :].split(". Backends that")[0]
+        backend_table.count_refusal(case.backend or "", re.sub(r", (K|N) is \d+$", "", sentence))
+        return False
+    return True

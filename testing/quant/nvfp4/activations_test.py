@@ -1,0 +1,36 @@
+"""The NVFP4 activation quantiser inside real layers."""
+
+import pytest
+
+import layers.quantization.modelopt_fp4  # noqa: F401 registers itself
+from testing.harness.linear import Method
+from testing.quant.activation_checks import (
+    SHAPES,
+    names_of,
+    on_every_backend,
+    require_codes,
+    require_leading_dimensions,
+    require_rows_apart,
+)
+from testing.quant.nvfp4.methods import W4A4, W4A4_BACKENDS
+
+PAIRS = on_every_backend((W4A4, W4A4_BACKENDS))
+EACH = pytest.mark.parametrize(("method", "backend"), PAIRS, ids=names_of(PAIRS))
+
+
+@EACH
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("m", "k"), SHAPES)
+def test_codes_follow_the_rule(method: Method, backend: str, dtype: str, m: int, k: int) -> None:
+    require_codes(method, backend, dtype, m, k)
+
+
+@EACH
+@pytest.mark.parametrize("m", [0, 1, 3])
+def test_leading_dimensions_and_empty_batches(method: Method, backend: str, m: int) -> None:
+    require_leading_dimensions(method, backend, m)
+
+
+@EACH
+def test_rows_do_not_see_each_other(method: Method, backend: str) -> None:
+    require_rows_apart(method, backend)
