@@ -14,7 +14,6 @@ from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64
 from testing.oracles.error_model.noise import Noise
 from testing.oracles.error_model.product import Product
-from testing.oracles.formats import Activations
 from testing.oracles.moe.routing import (
     Choice,
     Int64,
@@ -28,7 +27,6 @@ from testing.oracles.moe.stages import (
     compare_combined,
     compare_hidden,
     compare_product,
-    tie_allowance,
 )
 from testing.oracles.rounding import FP32, FloatType, round_to
 from testing.oracles.statistics import Comparison
@@ -87,7 +85,7 @@ def check_gate_up(subject: MoeSubject, x: Float64, pairs: Pairs, tape: Tape, che
             product,
             tape.gate_up[rows],
             checkpoint.layout13,
-            tie_allowance(_rows(encoded, tokens), product.weight),
+            (encoded.near_tie * encoded.step)[tokens],
             declared,
             subject.case.accumulator,
         )
@@ -122,7 +120,7 @@ def check_down(
             product,
             tape.down[rows],
             checkpoint.layout2,
-            tie_allowance(encoded, product.weight),
+            encoded.near_tie * encoded.step,
             declared,
             subject.case.accumulator,
             inexact,
@@ -191,10 +189,6 @@ def _used(subject: MoeSubject, pairs: Pairs) -> Iterable[tuple[int, Int64]]:
         rows = pairs.rows_of(expert)
         if len(rows):
             yield expert, rows
-
-
-def _rows(encoded: Activations, rows: Int64) -> Activations:
-    return Activations(encoded.values[rows], encoded.step[rows], encoded.near_tie[rows])
 
 
 def _check_stored(values: Float64, name: str, declared: FloatType, check: str) -> list[Finding]:

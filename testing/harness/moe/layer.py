@@ -14,6 +14,7 @@ from layers.moe.topk import TopKConfig
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.registry import get_quantization_config
 from layers.weights import load_weights, process_weights_after_loading
+from testing.harness import backend_table
 from testing.harness.memory import padded_view, poisoned_memory
 from testing.harness.moe.names import Named, named_tensors
 from testing.harness.tensors import DTYPES, KINDS, floats_to_torch, to_numpy
@@ -120,10 +121,10 @@ class MoeCase:
         )
 
     def correction(self) -> Float64 | None:
-        """(E,) sixteenths between -1 and 1, so that biased scores are far apart or equal."""
+        """(E,) sixteenths up to 3/16: they change a choice, but not one between 0 and 1."""
         if not self.with_correction:
             return None
-        return np.random.default_rng(self.experts).integers(-16, 17, self.experts) / 16.0
+        return np.random.default_rng(self.experts).integers(-3, 4, self.experts) / 16.0
 
 
 @dataclass(frozen=True)
@@ -285,4 +286,6 @@ def build(
         model = model_of(layer)
         load_weights(model, change(checkpoint_tensors(case, checkpoint)))
         process_weights_after_loading(model)
-    return LoadedMoe(case, layer, dict(layer.quant_method.backends))
+    backends = dict(layer.quant_method.backends)
+    backend_table.count_run(backends)
+    return LoadedMoe(case, layer, backends)

@@ -165,8 +165,10 @@ STAGE_PROBES: tuple[StageProbe, ...] = (
 def _to_every_expert(subject: MoeSubject, tokens: int) -> list[Float64]:
     """Logits that lead all tokens to some experts, in turn until every expert has been chosen."""
     count, top_k = subject.case.experts, subject.case.routing.top_k
-    starts = range(0, count, top_k)
-    return [logits_to(tokens, count, [(s + i) % count for i in range(top_k)]) for s in starts]
+    return [
+        logits_to(tokens, count, [(start + i) % count for i in range(top_k)], apart=8.0)
+        for start in range(0, count, top_k)
+    ]
 
 
 def _one_hot_pairs(subject: MoeSubject, experts: Int64) -> Float64:

@@ -38,10 +38,13 @@ def router_logits(rng: np.random.Generator, tokens: int, experts: int) -> Float6
     return _GAP * ranks - _GAP * experts / 2
 
 
-def logits_to(tokens: int, experts: int, wanted: list[int]) -> Float64:
-    """(T, E) logits that lead every token to the experts `wanted`, in that order."""
-    logits = np.tile(-_GAP * np.arange(1.0, experts + 1), (tokens, 1))
-    logits[:, wanted] = _GAP * np.arange(len(wanted), 0, -1)
+def logits_to(tokens: int, experts: int, wanted: list[int], apart: float = 0.0) -> Float64:
+    """(T, E) logits that lead every token to the experts `wanted`, in that order.
+
+    apart: lifts these and lowers the others, so that no small correction bias matters.
+    """
+    logits = np.tile(-_GAP * np.arange(1.0, experts + 1) - apart, (tokens, 1))
+    logits[:, wanted] = _GAP * np.arange(len(wanted), 0, -1) + apart
     return logits
 
 

@@ -21,11 +21,9 @@ from testing.oracles.formats import ActivationRule, Activations
 from testing.oracles.moe.activation import spread
 from testing.oracles.moe.checkpoints import MoeCheckpoint
 from testing.oracles.moe.routing import Choice, Int64
-from testing.oracles.moe.stages import ExpertLayout, product_noise
+from testing.oracles.moe.stages import ExpertLayout, coherent, product_noise
 from testing.oracles.rounding import FloatType, round_to, ulp
 from testing.oracles.statistics import Comparison
-
-_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -128,24 +126,17 @@ def _part_of(
 def _noise(comparison: Comparison, parts: list[_Part], choices: int) -> Noise:
     """Of the weighted sum: K products and sums in float32, in any order, and what the parts have.
 
-    A flip of one value of h moves a whole row of the output along a column of w2, which is no
-    independent error of the row's elements. What it adds to a statistic Σ P·d/τ² of a row is at
-    most Σ_i |Δh_i|·|Σ_n P_n·w2_ni/τ_n²|; as a gain of P, it counts as shared.
+    A flip of one value of h is no independent error of a row's elements: see `stages.coherent`.
     """
     shape, tau = comparison.exact.shape, comparison.typical_ulp()
     size = gamma(choices) * np.abs(comparison.parts).sum(axis=0) + (choices + 1) * 2.0**-126
     bound, shared, variance = size.copy(), np.zeros(shape), size**2 / 3
     for part in parts:
-        bound[part.tokens] += part.own.bound
-        variance[part.tokens] += part.own.std**2
-        shared[part.tokens] += part.shared
-        own = np.zeros(shape)
-        own[part.tokens] = part.own.value
-        for regressor in (comparison.exact, own):
-            scaled = (regressor / tau**2)[part.tokens]
-            moved = (part.hidden * np.abs(scaled @ part.weight)).sum(axis=1)
-            power = np.maximum((regressor[part.tokens] * scaled).sum(axis=1), _TINY)
-            shared[part.tokens] += (moved / power)[:, None] * np.abs(regressor[part.tokens])
+        rows = part.tokens
+        bound[rows] += part.own.bound
+        variance[rows] += part.own.std**2
+        regressors = (comparison.exact[rows], part.own.value)
+        shared[rows] += part.shared + coherent(tau[rows], regressors, part.hidden, part.weight)
     return Noise(bound, np.sqrt(variance), shared)
 
 

@@ -6,7 +6,8 @@ error model of its own arithmetic alone, since what went in is known exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from testing.oracles.error_model.accumulators import Accumulator
 from testing.oracles.error_model.noise import Noise, float64_noise, gamma, subnormal_noise
 from testing.oracles.error_model.product import Product
 from testing.oracles.error_model.sums import accumulation_noise
-from testing.oracles.formats import Activations, LinearFormat
-from testing.oracles.matmul import matmul
+from testing.oracles.formats import LinearFormat
 from testing.oracles.moe.activation import ACTIVATIONS
 from testing.oracles.moe.checkpoints import MoeCheckpoint
 from testing.oracles.moe.routing import Choice, Int64
@@ -25,6 +25,8 @@ from testing.oracles.places import Layout, single_shard
 from testing.oracles.rounding import FP32, FloatType
 from testing.oracles.statistics import Comparison
 from testing.oracles.unquantised_formats import Unquantised
+
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -77,21 +79,41 @@ def compare_product(
     product: Product,
     got: Float64,
     layout: Layout,
-    allowance: Noise | None = None,
+    slack: Float64 | None = None,
     kind: FloatType = FP32,
     accumulator: Accumulator = FP32_SUMS,
     inexact: bool = False,
 ) -> Comparison:
-    """One expert's rows `got` (P, N), stored in `kind`, beside the exact product."""
+    """One expert's rows `got` (P, N), stored in `kind`, beside the exact product.
+
+    slack: (P, K) how far x̂ may be off, as by a step where x lies on a tie; None: nowhere.
+    """
     noise = product_noise(fmt, product, accumulator, inexact)
-    noise = noise if allowance is None else noise + allowance
-    return Comparison(got, product.parts, product.exact, noise, kind, layout)
+    comparison = Comparison(got, product.parts, product.exact, noise, kind, layout)
+    if slack is None or not slack.any():
+        return comparison
+    spread = slack @ np.abs(product.weight).T
+    regressors = [product.exact, *product.parts]
+    shared = coherent(comparison.typical_ulp(), regressors, slack, product.weight)
+    return replace(comparison, noise=noise + Noise(spread, spread, shared))
 
 
-def tie_allowance(want: Activations, weight: Float64) -> Noise:
-    """What the product may be off by where x lies on a tie, and x̂ may be a step off."""
-    spread = matmul(want.near_tie * want.step, np.abs(weight))
-    return Noise(spread, spread / 2, np.zeros_like(spread))
+def coherent(
+    tau: Float64, regressors: Iterable[Float64], slack: Float64, weight: Float64
+) -> Float64:
+    """(P, N) what errors of x̂ (P, K) of at most `slack` add to statistics of whole rows.
+
+    One value of x̂ that is off moves a whole row of x̂·wᵀ along a column of w (N, K), which is no
+    independent error of the row's elements. To a statistic Σ_n P·d/τ² of a row it adds at most
+    Σ_k |Δx̂_k|·|Σ_n P_n·w_nk/τ_n²|; written as a gain of P, that counts as shared by the row.
+    """
+    shared = np.zeros(tau.shape)
+    for regressor in regressors:
+        scaled = regressor / tau**2
+        moved = (slack * np.abs(scaled @ weight)).sum(axis=1)
+        power = np.maximum((regressor * scaled).sum(axis=1), _TINY)
+        shared += (moved / power)[:, None] * np.abs(regressor)
+    return shared
 
 
 def compare_hidden(

@@ -1,0 +1,62 @@
+"""The layers that every MoE method is tested with, and which backends a pool promises."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from testing.harness.device import pool
+from testing.harness.moe.layer import MoeCase, MoeMethod
+from testing.oracles.moe.routing import Routing
+
+DEEPSEEK = Routing(3, "sigmoid", groups=4, kept_groups=2, factor=2.5, shared=1)
+# As the field tests them; on a CPU the oracle alone would take minutes.
+FIELD_SHAPES = [(32, 8, 1024, 1024)]
+
+
+def moe_cases(method: MoeMethod, block: int = 1) -> list[MoeCase]:
+    """Every naming, both dtypes, with and without bias, one token and none spare, odd sizes.
+
+    block: what H and I have to be a multiple of; I is one of 128 for formats of 128x128 blocks.
+    """
+
+    def case(tokens: int, experts: int, hidden: int, intermediate: int) -> MoeCase:
+        wide = -(-hidden // block) * block
+        return MoeCase(method, tokens, experts, wide, intermediate)
+
+    plain = case(32, 8, 256, 128)
+    odd = case(5, 4, 336, 256)
+    cases = [
+        plain,
+        replace(plain, dtype="float16", naming="mixtral", routing=Routing(3, renormalise=False)),
+        odd,
+        replace(odd, bias=True, naming="fused", activation="swiglu_oai"),
+        replace(odd, dtype="float16", naming="stacked", routing=Routing(1, "sigmoid", factor=2.5)),
+        replace(case(1, 4, 1040, 128), naming="mixtral"),
+        replace(case(9, 8, 128, 384), routing=DEEPSEEK, with_correction=True),
+    ]
+    if pool() != "cpu":
+        cases += [case(*shape) for shape in FIELD_SHAPES]
+    return cases
+
+
+def case_id(case: MoeCase) -> str:
+    """`T5-E4-H336-I256-top2-bfloat16-fused-swiglu_oai-bias`, for pytest."""
+    shape = case.shape.replace("top ", "top").replace("T ", "T").replace("E ", "E")
+    shape = shape.replace("H ", "H").replace("I ", "I").replace(" ", "-")
+    return f"{shape}-{case.dtype}-{case.naming}-{case.activation}" + "-bias" * case.bias
+
+
+def seed_of(case: MoeCase) -> int:
+    """A seed of the case's own, the same in every run and on every backend."""
+    return zlib.crc32(case_id(case).encode())
+
+
+def promised(backends: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The backends that this pool promises; one that cannot run there fails, and is not skipped.
+
+    backends: by pool; "gpu" stands for GPU pools that are not named.
+    """
+    here = pool()
+    return backends[here] if here in backends else backends["gpu"]
