@@ -11,7 +11,7 @@ Other kernels of sgl_kernel for MoE layers are no backends, as their arithmetic 
 `silu_and_mul` takes gate and up in 16 bits, and the layers' are float32; `moe_sum` and
 `moe_sum_reduce` sum products that were weighted and rounded to 16 bits; `apply_shuffle_mul_sum`
 rounds the weights, and the sum after each of its terms, to 16 bits. `moe_align_block_size` does
-what `layers.kernels.moe.routing` does, with one launch in place of some ten: a matter of speed.
+what `layers.kernels.moe.sort_pairs` does, which has a Triton backend.
 """
 
 from __future__ import annotations

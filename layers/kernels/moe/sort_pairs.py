@@ -14,7 +14,6 @@ import torch
 from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.moe.blocks import Blocks, block_count
 
-
 # (ids (T, K) int32, experts of this rank, pairs in a block) -> blocks; ids outside are left out.
 SortPairs = Callable[[torch.Tensor, int, int], Blocks]
 
