@@ -266,7 +266,8 @@ class FusedMoE(LoadableLayer):
 
     def _choose_router(self) -> None:
         operation = operation_of(self.topk)
-        problem = Problem(self.params_dtype, self.num_experts, self.topk.choices)
+        has_bias = self._correction_bias[0] is not None
+        problem = Problem(self.params_dtype, self.num_experts, self.topk.choices, bias=has_bias)
         runner = next(iter(self.quant_method.backends.values()), "")
         chosen = select_companion(operation, self.device, problem, runner)
         self.quant_method.backends[operation.name] = chosen.name

@@ -128,7 +128,7 @@ def select_experts(
     if config.renormalize:
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=SMALLEST_SUM)
     weights = weights * config.routed_scaling_factor
-    return _with_shared(weights, ids, config, router_logits.shape[1])
+    return with_shared(weights, ids, config, router_logits.shape[1])
 
 
 def best_of(config: TopKConfig, num_experts: int, has_bias: bool) -> int:
@@ -176,9 +176,10 @@ def _mask_groups(biased: torch.Tensor, config: TopKConfig, count: int) -> torch.
     return masked.view(tokens, experts)
 
 
-def _with_shared(
+def with_shared(
     weights: torch.Tensor, ids: torch.Tensor, config: TopKConfig, routed: int
 ) -> TopKOutput:
+    """The routed experts' (T, top_k) weights and ids, and behind them the shared experts'."""
     if config.num_shared_experts:
         shape = (weights.shape[0], config.num_shared_experts)
         shared = torch.arange(routed, routed + shape[1], device=ids.device)

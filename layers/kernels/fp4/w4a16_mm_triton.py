@@ -40,7 +40,7 @@ def choose_tiles(m: int) -> Tiles:
 
 
 @triton.jit
-def _decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr):
+def decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr):
     """Bytes (N, K / 2) and scales (N, K / GROUP) -> (N, K) float32, exact."""
     codes = tl.interleave(packed & 0xF, packed >> 4)
     factor = decode_scale(scale, E8M0)
@@ -87,15 +87,21 @@ def _multiply(
         scale_ptrs = scale_ptr + swizzled_offset(columns[:, None], group, k // GROUP)
         scale = tl.load(scale_ptrs, mask=column_inside & (group < k // GROUP), other=0)
         x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < k - start), other=0.0)
-        weight = _decode_tile(packed, scale, GROUP, E8M0)
+        weight = decode_tile(packed, scale, GROUP, E8M0)
         out = tl.dot(weight.to(OPERAND), x.to(OPERAND), acc=out, input_precision="ieee")
     if HAS_ALPHA:
         out *= tl.load(alpha_ptr + columns[:, None], mask=column_inside, other=0.0)
     store_tile(tl.trans(out), bias_ptr, out_ptr, rows, columns, m, n, HAS_BIAS)
 
 
-# float16 holds no MXFP4 weight: scales reach from 2^-127 to 2^127. It is multiplied in float32.
 _OPERANDS = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+def operand_of(dtype: torch.dtype, block: BlockFormat) -> tl.dtype:
+    """What x of `dtype` and a weight are multiplied in."""
+    # float16 holds no MXFP4 weight: scales reach from 2^-127 to 2^127.
+    is_held = dtype is not torch.float16 or block is not MXFP4
+    return _OPERANDS[dtype] if is_held else tl.float32
 
 
 def multiply_triton(
@@ -119,7 +125,6 @@ def multiply_triton(
     out = torch.empty((m, n), dtype=out_dtype, device=x.device)
     tiles = choose_tiles(m)
     is_mxfp4 = block is MXFP4
-    exact_in_float16 = x.dtype is not torch.float16 or not is_mxfp4
     grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(x):
@@ -130,7 +135,7 @@ def multiply_triton(
             HAS_BIAS=bias is not None,
             E8M0=is_mxfp4,
             GROUP=block.group,
-            OPERAND=_OPERANDS[x.dtype] if exact_in_float16 else tl.float32,
+            OPERAND=operand_of(x.dtype, block),
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,
             BLOCK_K=tiles.k,

@@ -14,8 +14,7 @@ import triton.language as tl
 
 from layers.kernels.fp4.fp4_triton import swizzled_offset
 from layers.kernels.fp4.scales import MXFP4, BlockFormat
-from layers.kernels.fp4.w4a16_mm_triton import _OPERANDS
-from layers.kernels.fp4.w4a16_mm_triton import _decode_tile as decode_tile
+from layers.kernels.fp4.w4a16_mm_triton import decode_tile, operand_of
 from layers.kernels.moe.grouped_triton import Tiles, block_of, launch, store_pairs
 from layers.kernels.moe.routing import Routing
 
@@ -119,6 +118,5 @@ def multiply_triton(
         HAS_ALPHA=alpha is not None,
         E8M0=block is MXFP4,
         GROUP=block.group,
-        # float16 holds no MXFP4 weight.
-        OPERAND=tl.float32 if a.dtype is torch.float16 and block is MXFP4 else _OPERANDS[a.dtype],
+        OPERAND=operand_of(a.dtype, block),
     )
