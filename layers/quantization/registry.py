@@ -44,9 +44,10 @@ def get_quantization_config(name: str) -> type[QuantizationConfig]:
     if name in _configs:
         return _configs[name]
     known = ", ".join(sorted(_configs)) or "none"
+    module = name.replace("-", "_")
     raise ValueError(
         f"quantisation method '{name}' is not registered; registered are: {known}. Import "
-        f"layers.quantization.{name} and add //layers/quantization:{name} to the target's deps."
+        f"layers.quantization.{module} and add //layers/quantization:{module} to the target's deps."
     )
 
 
