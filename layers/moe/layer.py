@@ -80,7 +80,7 @@ class FusedMoE(LoadableLayer):
     ) -> None:
         super().__init__()
         check_options(prefix, params_dtype, activation)
-        topk.check_experts(num_experts)
+        topk.check_experts(num_experts, prefix)
         self.prefix = prefix
         self.num_experts = num_experts
         self.topk = topk

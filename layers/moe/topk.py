@@ -74,22 +74,23 @@ class TopKConfig:
         """K: columns of `TopKOutput`."""
         return self.top_k + self.num_shared_experts
 
-    def check_experts(self, num_experts: int) -> None:
+    def check_experts(self, num_experts: int, prefix: str = "") -> None:
         """Refuses a number of routed experts that the choice cannot be made from.
 
         Raises:
             ValueError: fewer experts than are chosen, or groups that do not divide them.
         """
         groups, chosen = self.num_expert_group or 1, self.topk_group or 1
+        layer = f"layer '{prefix}': " if prefix else ""
         if num_experts % groups:
             raise ValueError(
-                f"{num_experts} experts do not divide into num_expert_group {groups} groups. Check "
-                f"the model's configuration."
+                f"{layer}{num_experts} experts do not divide into num_expert_group {groups} "
+                f"groups. Check the model's configuration."
             )
         candidates = num_experts // groups * chosen
         if self.top_k > candidates:
             raise ValueError(
-                f"top_k is {self.top_k}, but only {candidates} of {num_experts} experts are "
+                f"{layer}top_k is {self.top_k}, but only {candidates} of {num_experts} experts are "
                 f"considered. Check the model's configuration."
             )
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from layers.moe.quantization.base import MoEMethodBase
 from layers.quantization.base import QuantizationConfig
-from layers.quantization.prefix import is_layer_ignored
+from layers.quantization.prefix import matches
 from layers.quantization.registry import names_of
 
 Method = TypeVar("Method", bound=type[MoEMethodBase])
@@ -58,11 +58,8 @@ def get_moe_method(
         ValueError: no MoE method for the config was imported, or some experts are ignored and
             others not.
     """
-    leaf = prefix.rpartition(".")[2]
-    for names in expert_names:
-        experts = {leaf: [f"{leaf}.{name}" for name in names]}
-        if is_layer_ignored(prefix, config.ignored_layers, experts):
-            return None
+    if _is_ignored(config, prefix, expert_names):
+        return None
     for name in names_of(type(config)):
         if name in _methods:
             return _methods[name].from_config(config, backend or config.backend)
@@ -72,3 +69,28 @@ def get_moe_method(
         f"({', '.join(names_of(type(config))) or 'not registered itself'}); registered are: "
         f"{known}. Import its module of layers.moe.quantization, and add it to the target's deps."
     )
+
+
+def _is_ignored(
+    config: QuantizationConfig, prefix: str, expert_names: Sequence[Sequence[str]]
+) -> bool:
+    """Whether the checkpoint leaves the layer unquantised, by its name or by all its experts'."""
+    ignored = config.ignored_layers
+    if any(matches(prefix, entry) for entry in ignored):
+        return True
+    dot = "." if prefix else ""
+    for names in expert_names:
+        # Lists may name thousands of other layers.
+        matmuls = {name.rpartition(".")[2] for name in names}
+        near = [e for e in ignored if set("*?:") & set(e) or any(m in e for m in matmuls)]
+        found = [n for n in names if any(matches(f"{prefix}{dot}{n}", e) for e in near)]
+        if found and len(found) < len(names):
+            other = next(n for n in names if n not in found)
+            raise ValueError(
+                f"layer '{prefix}': the quantisation config ignores {len(found)} of the "
+                f"{len(names)} matrices of its experts, '{found[0]}' among them, but not "
+                f"'{other}'. One layer has one method: ignore all of them or none."
+            )
+        if found:
+            return True
+    return False

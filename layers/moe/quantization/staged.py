@@ -106,8 +106,11 @@ class StagedMoEMethod(MoEMethodBase):
 
     def _problems(self, layer: FusedMoE) -> tuple[Problem, Problem]:
         hidden, intermediate = layer.experts.hidden_size, layer.experts.intermediate_size
-        dtype = layer.params_dtype
-        return Problem(dtype, hidden, 2 * intermediate), Problem(dtype, intermediate, hidden)
+        dtype, bias = layer.params_dtype, layer.has_bias
+        return (
+            Problem(dtype, hidden, 2 * intermediate, bias=bias),
+            Problem(dtype, intermediate, hidden, bias=bias),
+        )
 
     def _choose(self, device: torch.device, problems: tuple[Problem, Problem]) -> Backend:
         """The runner asked for, or the first that can do both matmuls."""
