@@ -30,6 +30,7 @@ import numpy as np
 from testing.oracles.error_model.accumulators import FP32, Accumulator
 from testing.oracles.error_model.noise import Noise, gamma
 from testing.oracles.error_model.product import Product
+from testing.oracles.error_model.tensor_cores import truncation_noise
 from testing.oracles.rounding import FP32 as FLOAT32
 
 TAIL = 32.0
@@ -42,11 +43,17 @@ _PRODUCT_ROUNDINGS = 2
 def accumulation_noise(product: Product, accumulator: Accumulator = FP32) -> Noise:
     """What adding up does to Σp_j, with the unit of the product itself.
 
-    Raises ValueError at an accumulator that this model does not know.
+    A tensor core cuts off, and where it promotes its sums, these are added in fp32.
     """
-    if accumulator != FP32:
-        raise ValueError(f"accumulator {accumulator.name!r}, wanted 'fp32'")
-    additions = np.maximum(product.terms - 1, 0)
+    if accumulator.truncates:
+        spans = -(-product.x.shape[1] // accumulator.span(product.x.shape[1]))
+        return truncation_noise(product, accumulator) + _rounding_walk(product, spans)
+    return _rounding_walk(product, product.x.shape[1])
+
+
+def _rounding_walk(product: Product, most: int) -> Noise:
+    """Additions in fp32: one less than there are products, or `most` if these are fewer."""
+    additions = np.maximum(np.minimum(product.terms, most) - 1, 0)
     worst = additions * _UNIT / (1 - additions * _UNIT) * product.absolute
     walk = _UNIT * np.sqrt(additions) * product.euclidean
     bound = np.minimum(worst, TAIL * walk)

@@ -1,0 +1,72 @@
+"""A simulated tensor core stays within the model, and the model is not wildly wide."""
+
+import numpy as np
+import pytest
+
+from testing.oracles.arrays import Float64
+from testing.oracles.error_model.accumulators import (
+    HOPPER_BF16,
+    HOPPER_FP8,
+    HOPPER_FP8_PROMOTED,
+    Accumulator,
+)
+from testing.oracles.error_model.product import Product
+from testing.oracles.error_model.tensor_cores import truncation_noise
+from testing.oracles.linear_formats.fp8 import Fp8Channel
+
+ALL = [HOPPER_FP8, HOPPER_FP8_PROMOTED, HOPPER_BF16]
+
+
+def cut(x: Float64, exponent: Float64, bits: int) -> Float64:
+    grid = np.ldexp(1.0, exponent - bits + 1)
+    return np.trunc(x / grid) * grid
+
+
+def tensor_core(x: Float64, w: Float64, accumulator: Accumulator) -> Float64:
+    """x·wᵀ as the instruction's description has it, with sums of spans added exactly."""
+    total, partial = np.zeros((2, len(x), len(w)))
+    for start in range(0, x.shape[1], accumulator.at_once):
+        chunk = slice(start, start + accumulator.at_once)
+        products = x[:, None, chunk] * w[None, :, chunk]
+        addends = np.concatenate([partial[..., None], products], axis=2)
+        exponent = np.frexp(np.abs(addends).max(axis=2))[1] - 1
+        partial = cut(addends, exponent[..., None], accumulator.bits).sum(axis=2)
+        partial = cut(partial, np.frexp(partial)[1] - 1, accumulator.bits)
+        if accumulator.promotion and chunk.stop % accumulator.promotion == 0:
+            total, partial = total + partial, np.zeros_like(partial)
+    return total + partial
+
+
+def operands(k: int) -> tuple[Float64, Float64]:
+    """Codes, as the instruction is given them: scales come after the sum."""
+    fmt, rng = Fp8Channel(), np.random.default_rng(8)
+    tensors = fmt.random_weight(rng, 40, k, 1.0)
+    return fmt.activations({}).lossless(rng, 40, k), tensors["weight"].astype(np.float64)
+
+
+@pytest.mark.parametrize("accumulator", ALL, ids=lambda a: a.name)
+@pytest.mark.parametrize("k", [256, 1024, 2048])
+def test_simulated_sums_stay_within(accumulator: Accumulator, k: int) -> None:
+    x, w = operands(k)
+    product = Product(x, w)
+    noise = truncation_noise(product, accumulator)
+    error = tensor_core(x, w, accumulator) - product.exact
+    assert (np.abs(error) <= noise.bound).all()
+    deviation = np.sqrt(np.mean((error / noise.std) ** 2))
+    assert 0.1 < deviation < 1
+    gain = np.sum(error * product.exact) / np.sum(product.exact**2)
+    modelled = np.sum(noise.systematic * np.abs(product.exact)) / np.sum(product.exact**2)
+    assert -modelled < gain < 0
+
+
+@pytest.mark.parametrize("accumulator", ALL, ids=lambda a: a.name)
+def test_one_product_loses_nothing(accumulator: Accumulator) -> None:
+    _, w = operands(64)
+    assert not truncation_noise(Product(np.eye(64), w), accumulator).bound.any()
+
+
+def test_promotion_helps() -> None:
+    product = Product(*operands(2048))
+    never, often = (truncation_noise(product, a) for a in (HOPPER_FP8, HOPPER_FP8_PROMOTED))
+    assert np.allclose(often.std, never.std / 4)
+    assert np.allclose(often.systematic, never.systematic / 4)
