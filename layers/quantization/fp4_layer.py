@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from layers.kernels.capability import Problem
 from layers.kernels.fp4.scales import BlockFormat
 from layers.sharding import LinearLayout
 
@@ -20,6 +21,13 @@ def check_whole_blocks(layout: LinearLayout, block: BlockFormat) -> None:
             f"layer '{layout.name}': K is {columns}, wanted a multiple of {block.group}, the block "
             f"of {block.name}. Leave this layer unquantised, or pad the model's weight with zeros."
         )
+
+
+def problem_of(layer: torch.nn.Module, dtype: torch.dtype) -> Problem:
+    """What the layer asks of a matmul: its packed weight (N, K / 2), and a bias if it has one."""
+    rows, half = layer.get_parameter("weight").shape
+    has_bias = layer._parameters.get("bias") is not None
+    return Problem(dtype=dtype, k=half * 2, n=rows, bias=has_bias)
 
 
 def check_contiguous(layer: torch.nn.Module) -> None:

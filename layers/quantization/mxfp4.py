@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import torch
 
-from layers.kernels.capability import Problem, select_backend, select_companion
+from layers.kernels.capability import select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
 from layers.kernels.fp4.mxfp4_mm import MXFP4_MM, RUN_ROW_MULTIPLE
 from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
@@ -32,6 +32,7 @@ from layers.quantization.fp4_layer import (
     check_contiguous,
     check_no_gradient,
     check_whole_blocks,
+    problem_of,
     replace,
 )
 from layers.quantization.prefix import is_layer_ignored
@@ -130,7 +131,7 @@ class Mxfp4LinearMethod(LinearMethodBase):
         """
         check_contiguous(layer)
         weight = layer.get_parameter("weight").data
-        problem = Problem(dtype=self._dtype, k=weight.shape[1] * 2, n=weight.shape[0])
+        problem = problem_of(layer, self._dtype)
         if self.activation_scheme == "none":
             chosen = select_backend(W4A16_MM, weight.device, problem, self.backend)
             self.backends = {W4A16_MM.name: chosen.name}

@@ -36,7 +36,7 @@ from typing import Any
 
 import torch
 
-from layers.kernels.capability import Operation, Problem, select_backend, select_companion
+from layers.kernels.capability import Operation, select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
 from layers.kernels.fp4.nvfp4_mm import (
     NVFP4_MM,
@@ -54,6 +54,7 @@ from layers.quantization.fp4_layer import (
     check_contiguous,
     check_no_gradient,
     check_whole_blocks,
+    problem_of,
     replace,
 )
 from layers.sharding import LinearLayout
@@ -147,7 +148,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
         """
         check_contiguous(layer)
         weight = layer.get_parameter("weight").data
-        problem = Problem(dtype=self._dtype, k=weight.shape[1] * 2, n=weight.shape[0])
+        problem = problem_of(layer, self._dtype)
         chosen = select_backend(NVFP4_LINEAR, weight.device, problem, self.backend)
         factors = layer.get_parameter("weight_scale_2").data
         if chosen.name in _WEIGHT_ONLY:

@@ -107,15 +107,12 @@ def multiply_runs(
     weight_scale: torch.Tensor,
     alpha: torch.Tensor | None,
     out_dtype: torch.dtype,
-    bias: torch.Tensor | None = None,
+    bias: None = None,
     *,
     runs: tuple[Run, ...],
     matmul: Matmul,
 ) -> torch.Tensor:
-    """a (M, K / 2) times the weight that `arrange_runs` made -> (M, N) of out_dtype.
-
-    The bias (N,) is added to the rounded product, which rounds a second time.
-    """
+    """a (M, K / 2) times the weight that `arrange_runs` made -> (M, N) of out_dtype; no bias."""
     missing = weight.shape[1] - a.shape[1]
     if missing:
         a = torch.nn.functional.pad(a, (0, missing))
@@ -125,8 +122,7 @@ def multiply_runs(
         codes, scales = weight[run.codes], weight_scale[run.scales]
         part = matmul(a, codes.t(), a_scale, scales.t(), scale, out_dtype)
         parts.append(part[:, : run.rows])
-    out = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, dim=1)
-    return out if bias is None else out.add_(bias)
+    return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def _run_lengths(alpha: torch.Tensor) -> list[int]:

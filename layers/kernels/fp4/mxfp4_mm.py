@@ -3,8 +3,8 @@
     out = â · b̂ᵀ + bias,   â = a codes · a block scale,   b̂ likewise
 
 â and b̂ are exact; products are summed over K in float32, the bias is added in float32, and the
-result is rounded once. FlashInfer's `mm_fp4` takes no bias: that backend adds it to the rounded
-product, which rounds a second time. It needs sm100 and has never run on one.
+result is rounded once. FlashInfer's `mm_fp4` takes no bias, which would be added after rounding: a
+layer with one goes to another backend. It needs sm100 and has never run on one.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ MXFP4_MM = Operation(
                 min_arch=(10, 0),
                 dtypes=(torch.float16, torch.bfloat16),
                 k_multiple=32,
+                bias=False,
             ),
             _load_flashinfer,
         ),

@@ -6,8 +6,8 @@
 and the bias are applied in float32, in this order, and the result is rounded once.
 
 FlashInfer's `mm_fp4` takes one alpha and no bias: its backends multiply by runs of rows that share
-an alpha (`layers.kernels.fp4.alpha_runs`), and add the bias to the rounded product, which rounds a
-second time. They need sm100 and have never run on one.
+an alpha (`layers.kernels.fp4.alpha_runs`), and a layer with a bias, which would be added after
+rounding, goes to another backend. They need sm100 and have never run on one.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ _SM100 = Needs(
     min_arch=(10, 0),
     dtypes=(torch.float16, torch.bfloat16),
     k_multiple=16,
+    bias=False,
 )
 
 # Of rows, for the backends that take one alpha a matmul: their weights are arranged by
