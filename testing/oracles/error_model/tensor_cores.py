@@ -2,12 +2,12 @@
 
 One instruction adds c products to the partial sum. All c + 1 addends are aligned to the largest
 exponent among them, what lies below `bits` significant bits of that one is cut off (towards zero),
-and the rest is added exactly (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021, found so on
-V100, T4 and A100; for e4m3 on sm90, DeepSeek-V3, section 3.5.2). With A, E and L of
+and the rest is added exactly (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021, on V100,
+T4 and A100; for e4m3 on sm90, DeepSeek-V3, section 3.5.2). With A, E and L of
 `testing.oracles.error_model.sums`, for the products of one span (`Accumulator.span`):
 
-- the grid g that is kept is at most 2^(1-bits) of the largest addend. The partial sum has the scale E
-  at the end of the span, and a product none larger;
+- the grid g that is kept is at most 2^(1-bits) of the largest addend. The partial sum has the scale
+  E at the end of the span, and a product none larger;
 - each product loses between 0 and g, in its own direction. Losses have a second moment of at most
   g²/3 and random signs, so their sum is subgaussian of scale g·√(L/3): std ≤ 0.58·2^(1-bits)·√L·E;
 - a loss leans against its product, and products lean towards the sum r: Σsign(p) given r is r·A/E²
