@@ -1,7 +1,7 @@
 """The oracle's NVFP4 and MX encoders against FlashInfer's quantisers, byte for byte.
 
 FlashInfer multiplies by approximate reciprocals: sf = e4m3(gs·(amax·rcp(6))) and
-code = e2m1(x·rcp(sf·rcp(gs))), gs = fp32(1/g). The definition divides by g. Where their quotients
+code = e2m1(x·rcp(sf·rcp(gs))), gs = fp32(1/g) or rcp(g). The definition divides by g. Where their quotients
 lie on two sides of a midpoint, codes differ: only within `codecs.quantised.WINDOW` of it, where the
 chain of roundings is added up, and then by one step.
 """
@@ -47,20 +47,30 @@ def seen() -> Iterator[dict[str, Differences]]:
         record(differences.figures())
 
 
-def encode(x: torch.Tensor, gs: np.float32, swizzled: bool) -> tuple[Codes, Codes]:
-    """FlashInfer's packed codes (M, K/2) and scale bytes, as it lays them out."""
+def encode(
+    x: torch.Tensor, g: np.float32, swizzled: bool, inverse: bool = False
+) -> tuple[Codes, Codes]:
+    """FlashInfer's packed codes (M, K/2) and scale bytes, as it lays them out.
+
+    inverse: it is given g and takes the reciprocal itself, instead of fp32(1/g).
+    """
     poison = torch.full((8 * x.numel() + 65536,), 0xA5, dtype=torch.uint8, device=device())
     del poison
-    scale = torch.tensor([float(gs)], dtype=torch.float32, device=device())
-    packed, scales = flashinfer.fp4_quantize(x.to(device()), scale, is_sf_swizzled_layout=swizzled)
+    given = g if inverse else np.float32(1) / g
+    packed, scales = flashinfer.fp4_quantize(
+        x.to(device()),
+        torch.tensor([float(given)], dtype=torch.float32, device=device()),
+        is_sf_swizzled_layout=swizzled,
+        is_global_scale_inversed=inverse,
+    )
     return packed.cpu().numpy(), scales.view(torch.uint8).cpu().numpy()
 
 
 def compare(
-    found: Differences, x: torch.Tensor, gs: np.float32, swizzled: bool, g: np.float32
+    found: Differences, x: torch.Tensor, g: np.float32, swizzled: bool, inverse: bool = False
 ) -> None:
     values = exactly(x)
-    packed, scales = encode(x, gs, swizzled)
+    packed, scales = encode(x, g, swizzled, inverse)
     want = nvfp4.quantise(values, g)
     if swizzled:
         columns = values.shape[1] // 16
@@ -69,7 +79,7 @@ def compare(
         np.testing.assert_array_equal(scales, swizzle.swizzle(linear))
     else:
         linear = scales.reshape(want.block_scale.shape)
-    what = f"{tuple(x.shape)} {x.dtype} swizzled={swizzled}"
+    what = f"{tuple(x.shape)} {x.dtype} swizzled={swizzled} inverse={inverse}"
     tied = nvfp4.block_scale_near_ties(values, g)
     other = nvfp4.other_block_scale(values, g)
     found.scales(f"{what} scales", linear, want.block_scale, tied, other)
@@ -89,7 +99,8 @@ def test_nvfp4(
     x = normal(m, k, dtype)
     g = np.float32(nvfp4.global_scale_of(exactly(x)))
     found = seen.setdefault("nvfp4", Differences("flashinfer.fp4_quantize"))
-    compare(found, x, np.float32(1) / g, swizzled, g)
+    for inverse in (False, True):
+        compare(found, x, g, swizzled, inverse)
     found.require()
 
 
@@ -97,7 +108,7 @@ def test_a_checkpoints_input_scale_of_any_size(seen: dict[str, Differences]) -> 
     x = normal(64, 512)
     found = seen.setdefault("nvfp4 scales", Differences("flashinfer.fp4_quantize, other scales"))
     for g in np.random.default_rng(7).uniform(0.001, 0.2, 16).astype(np.float32):
-        compare(found, x, np.float32(1) / g, True, g)
+        compare(found, x, g, True, inverse=True)
     found.require()
 
 
@@ -107,7 +118,7 @@ def test_every_code_under_every_scale_is_kept() -> None:
     values = e2m1.decode(np.tile(row, (len(scales), 1)).astype(np.uint8))
     x = torch.from_numpy(values * e4m3.decode(scales)[:, None] / 8).bfloat16()
     want = nvfp4.quantise(exactly(x), 0.125)
-    packed, got = encode(x, np.float32(8), False)
+    packed, got = encode(x, np.float32(0.125), False)
     np.testing.assert_array_equal(got, want.block_scale)
     np.testing.assert_array_equal(packed, want.packed)
 
@@ -120,16 +131,16 @@ def test_ties_that_float32_holds_go_to_even(seen: dict[str, Differences]) -> Non
     found = seen.setdefault("ties", Differences("flashinfer.fp4_quantize, exact ties"))
     for row in x.split(1):
         g = np.float32(exactly(row).max() / 6)
-        compare(found, row, np.float32(1) / g, False, g)
+        compare(found, row, g, False)
     found.require()
 
 
 def test_what_is_not_finite_stays_in_its_block() -> None:
     x = normal(64, 512)
     g = np.float32(nvfp4.global_scale_of(exactly(x)))
-    clean = encode(x, np.float32(1) / g, False)
+    clean = encode(x, g, False)
     x[3, 20], x[9, 300] = float("nan"), float("inf")
-    packed, scales = encode(x, np.float32(1) / g, False)
+    packed, scales = encode(x, g, False)
     touched = np.argwhere(scales != clean[1]).tolist()
     assert all(place in ([3, 1], [9, 18]) for place in touched)
     blocks = (packed != clean[0]).reshape(64, -1, 8).any(axis=2)
