@@ -1,9 +1,9 @@
 """The oracle's NVFP4 and MX encoders against FlashInfer's quantisers, byte for byte.
 
 FlashInfer multiplies by approximate reciprocals: sf = e4m3(gs·(amax·rcp(6))) and
-code = e2m1(x·rcp(sf·rcp(gs))), gs = fp32(1/g) or rcp(g). The definition divides by g. Where their quotients
-lie on two sides of a midpoint, codes differ: only within `codecs.quantised.WINDOW` of it, where the
-chain of roundings is added up, and then by one step.
+code = e2m1(x·rcp(sf·rcp(gs))), gs = fp32(1/g) or rcp(g). The definition divides by g. Where their
+quotients lie on two sides of a midpoint, codes differ: only within `codecs.quantised.WINDOW` of it,
+where the chain of roundings is added up, and then by one step.
 """
 
 from __future__ import annotations
