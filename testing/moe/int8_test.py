@@ -8,9 +8,7 @@ import layers.moe.quantization.int8
 import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 all register themselves
 from layers.kernels.moe.grouped_int8 import GROUPED_INT8_BLOCK_SCALED_MM, GROUPED_INT8_SCALED_MM
-from testing.harness.device import device
-from testing.harness.moe.backends import list_moe_backends
-from testing.harness.moe.examine import examine_case
+from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
 from testing.moe.int8_methods import BLOCK, CHANNEL, INT8_BACKENDS
 from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
@@ -21,10 +19,10 @@ list_moe_backends(GROUPED_INT8_SCALED_MM, GROUPED_INT8_BLOCK_SCALED_MM)
 @pytest.mark.parametrize("backend", promised(INT8_BACKENDS))
 @pytest.mark.parametrize("case", moe_cases(CHANNEL), ids=case_id)
 def test_channel_layer_is_the_checkpoint(case: MoeCase, backend: str) -> None:
-    examine_case(replace(case, backend=backend), seed_of(case), device()).require()
+    require_right_or_refused(replace(case, backend=backend), seed_of(case))
 
 
 @pytest.mark.parametrize("backend", promised(INT8_BACKENDS))
 @pytest.mark.parametrize("case", moe_cases(BLOCK), ids=case_id)
 def test_block_layer_is_the_checkpoint(case: MoeCase, backend: str) -> None:
-    examine_case(replace(case, backend=backend), seed_of(case), device()).require()
+    require_right_or_refused(replace(case, backend=backend), seed_of(case))

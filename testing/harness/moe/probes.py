@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testing.harness.checks import Checked, check_finite, check_product, check_spoilt_row
+from testing.harness.checks import (
+    Checked,
+    check_elements,
+    check_finite,
+    check_product,
+    check_spoilt_row,
+)
 from testing.harness.moe.layer import Question
 from testing.harness.moe.subject import MoeSubject
 from testing.harness.verdict import Finding, Verdict
@@ -111,29 +117,50 @@ class SpoiltTokens(MoeProbe):
         self, subject: MoeSubject, asked: Sequence[Question], got: Sequence[Float64]
     ) -> Checked:
         """Which tokens are spoilt, and whether any other changed."""
-        clean = got[0]
         layout = ExpertLayout.of(subject.case.experts, subject.case.hidden)
-        findings = check_finite(clean, layout, "containment")
+        findings = check_finite(got[0], layout, "containment")
         for question, output in zip(asked[1:], got[1:], strict=True):
-            both = np.concatenate([question.x, question.logits], axis=1)
-            token, column = (int(i) for i in np.argwhere(~np.isfinite(both))[0])
-            value = float(both[token, column])
-            is_quantised = subject.input_rule.quantises
-            must_be_nan = np.isnan(value) or is_quantised
-            found = check_spoilt_row(clean, output, token, value, bool(must_be_nan))
-            findings += [_of_logits(f) if column >= subject.case.hidden else f for f in found]
+            if np.isfinite(question.x).all():
+                findings += self._of_logits(subject, asked[0], question, got[0], output)
+            else:
+                token, value = _spoilt(question.x)
+                must_be_nan = np.isnan(value) or subject.input_rule.quantises
+                findings += check_spoilt_row(got[0], output, token, value, bool(must_be_nan))
         return Checked(findings, {})
 
+    def _of_logits(
+        self,
+        subject: MoeSubject,
+        clean: Question,
+        question: Question,
+        clean_output: Float64,
+        output: Float64,
+    ) -> list[Finding]:
+        """The token is NaN; the others are right, if not to the bit.
 
-def _of_logits(finding: Finding) -> Finding:
-    message = finding.message.replace("x has", "the router's logits have")
-    return Finding(
-        finding.check,
-        finding.family,
-        finding.place,
-        message.replace("of x", "of the router's logits"),
-        finding.value,
-    )
+        The token goes to other experts than before, and the matmul of an expert with more rows may
+        add up in another order.
+        """
+        token, value = _spoilt(question.logits)
+        findings = []
+        kept = ~np.isnan(output[token])
+        if kept.any():
+            message = (
+                f"the router's logits have {value} in row {token}, yet {kept.sum()} of {kept.size} "
+                "outputs there are not NaN"
+            )
+            finding = Finding("containment", "spoilt", f"row {token}", message, float(kept.sum()))
+            findings.append(finding)
+        mended = output.copy()
+        mended[token] = clean_output[token]
+        comparison = subject.compare_output(clean.x, clean.logits, mended)
+        return findings + check_elements(comparison, "containment").findings
+
+
+def _spoilt(values: Float64) -> tuple[int, float]:
+    """The first row with a value that is not finite, and that value."""
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+    return row, float(values[row, column])
 
 
 OUTPUT_PROBES: tuple[MoeProbe, ...] = (EndToEnd(), OneExpert(), UnchosenExpert(), SpoiltTokens())

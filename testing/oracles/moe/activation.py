@@ -25,10 +25,12 @@ class Activated:
 def silu_and_mul(gate: Float64, up: Float64) -> Activated:
     """gate·sigmoid(gate)·up (SwiGLU, arXiv 2002.05202); any shape.
 
-    Two products after the sigmoid, a rounding each. Below 2^-126 the result may be flushed.
+    Two products after the sigmoid, a rounding each. Below 2^-126 the sigmoid, or the result, may
+    be flushed to zero.
     """
     value = gate * sigmoid(gate) * up
-    return Activated(value, (sigmoid_error(gate) + 2 * _U) * np.abs(value) + 2.0**-126)
+    flushed = 2.0**-126 * (1 + np.abs(gate * up))
+    return Activated(value, (sigmoid_error(gate) + 2 * _U) * np.abs(value) + flushed)
 
 
 def swiglu_oai(gate: Float64, up: Float64) -> Activated:
@@ -43,7 +45,8 @@ def swiglu_oai(gate: Float64, up: Float64) -> Activated:
     swish = gate * sigmoid(argument)
     value = (up + 1) * swish
     relative = sigmoid_error(argument, 2 * _U * np.abs(argument)) + 3 * _U
-    return Activated(value, relative * np.abs(value) + 2.0**-126)
+    flushed = 2.0**-126 * (1 + np.abs(gate * (up + 1)))
+    return Activated(value, relative * np.abs(value) + flushed)
 
 
 ACTIVATIONS = {"silu": silu_and_mul, "swiglu_oai": swiglu_oai}
