@@ -48,6 +48,11 @@ class GroupedMultiply(Protocol):
         ...
 
 
+# A BLAS multiplies fewer rows by other kernels, which sum in another order: a token's result would
+# then depend on how many others chose its expert.
+INVARIANT_ROWS = 8
+
+
 def expert_by_expert(multiply_one: MultiplyOne) -> GroupedMultiply:
     """A grouped matmul that calls `multiply_one` for each expert that anybody chose.
 
@@ -68,17 +73,22 @@ def expert_by_expert(multiply_one: MultiplyOne) -> GroupedMultiply:
         for expert, pairs in enumerate(routing.by_expert()):
             if not pairs.numel():
                 continue
-            rows = pairs // routing.pairs_per_row(a)
+            rows = _at_least(pairs // routing.pairs_per_row(a), INVARIANT_ROWS)
             out[pairs] = multiply_one(
                 a[rows],
                 weight[expert],
                 None if a_scale is None else a_scale[rows],
                 None if weight_scale is None else weight_scale[expert],
                 None if bias is None else bias[expert],
-            )
+            )[: pairs.numel()]
         return out
 
     return multiply
+
+
+def _at_least(rows: torch.Tensor, count: int) -> torch.Tensor:
+    """The row numbers, the first one repeated where they are too few."""
+    return torch.cat([rows, rows[:1].expand(max(0, count - rows.numel()))])
 
 
 def linear_torch(multiply: Callable[..., Any]) -> MultiplyOne:

@@ -1,7 +1,8 @@
 """FP8 (e4m3) experts: a weight scale a tensor, a row, or a block of 128x128.
 
 The config picks as for linear layers (`layers.quantization.fp8`): `fp8` with or without
-`weight_block_size`, and `w8a8_fp8` for a scale a row. Everywhere w ≈ weight · scale.
+`weight_block_size`, `modelopt_fp8`, and `w8a8_fp8` for a scale a row. Everywhere
+w ≈ weight · scale.
 
 - tensor: `w13_weight_scale` (E, 2), for w1 and w3, and `w2_weight_scale` (E, 1); with static
   activations `w13_input_scale` and `w2_input_scale`, likewise;
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE
 
 
-@register_moe("fp8")
+@register_moe("fp8", "modelopt_fp8")
 class Fp8TensorMoEMethod(W8A8MoEMethod):
     """A scale for each checkpoint tensor; x and h dynamic by token and pair, or static.
 
@@ -87,13 +88,19 @@ class Fp8TensorMoEMethod(W8A8MoEMethod):
                 )
 
     def fold(self, layer: FusedMoE) -> None:
-        """Gives each weight row its scale, and x the largest of its scales, (1, 1)."""
+        """Gives each weight row its scale, and x the largest of its scales, (1, 1).
+
+        Raises:
+            ValueError: a static scale that is not above 0.
+        """
         for name in ("w13_weight", "w2_weight"):
             scales = layer.get_parameter(f"{name}_scale").data
             rows = layer.get_parameter(name).shape[1] // scales.shape[1]
             by_row = scales.repeat_interleave(rows, dim=1).unsqueeze(-1)
             replace_parameter(layer, f"{name}_scale", by_row)
         if self.static:
+            for name in ("w13_input_scale", "w2_input_scale"):
+                _check_positive(layer, name)
             largest = layer.get_parameter("w13_input_scale").data.amax().reshape(1, 1)
             replace_parameter(layer, "w13_input_scale", largest)
 
@@ -138,3 +145,13 @@ class Fp8BlockMoEMethod(W8A8MoEMethod):
     scale_name = "weight_scale_inv"
     scale_kind = BlockScaleParameter
     scale_units = {"row_unit": GROUP, "column_unit": GROUP}  # noqa: RUF012
+
+
+def _check_positive(layer: FusedMoE, name: str) -> None:
+    smallest = float(layer.get_parameter(name).data.min())
+    if smallest <= 0:
+        raise ValueError(
+            f"layer '{layer.prefix}': the smallest {name} is {smallest:g}, wanted above 0, as "
+            f"activations are divided by it. Calibrate the model again, or use "
+            f'"activation_scheme": "dynamic".'
+        )
