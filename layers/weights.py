@@ -47,6 +47,7 @@ def load_weights(
         tensors: names as the checkpoint has them, and full tensors.
         packed_modules_mapping: for each layer that fuses checkpoint modules, its name and theirs
             in the order of its shards, such as {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}.
+            A layer of experts needs no entry: it knows the names of its experts' tensors.
 
     Raises:
         WeightLoadError: a tensor with no parameter, of a wrong shape or dtype, or a shard loaded
