@@ -73,7 +73,7 @@ def expert_by_expert(multiply_one: MultiplyOne) -> GroupedMultiply:
         for expert, pairs in enumerate(routing.by_expert()):
             if not pairs.numel():
                 continue
-            rows = _at_least(pairs // routing.pairs_per_row(a), INVARIANT_ROWS)
+            rows = invariant(pairs // routing.pairs_per_row(a))
             out[pairs] = multiply_one(
                 a[rows],
                 weight[expert],
@@ -86,9 +86,9 @@ def expert_by_expert(multiply_one: MultiplyOne) -> GroupedMultiply:
     return multiply
 
 
-def _at_least(rows: torch.Tensor, count: int) -> torch.Tensor:
-    """The row numbers, the first one repeated where they are too few."""
-    return torch.cat([rows, rows[:1].expand(max(0, count - rows.numel()))])
+def invariant(rows: torch.Tensor) -> torch.Tensor:
+    """The row numbers, at least `INVARIANT_ROWS`: the first one repeated where they are fewer."""
+    return torch.cat([rows, rows[:1].expand(max(0, INVARIANT_ROWS - rows.numel()))])
 
 
 def linear_torch(multiply: Callable[..., Any]) -> MultiplyOne:

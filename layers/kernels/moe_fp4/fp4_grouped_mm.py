@@ -22,6 +22,7 @@ import torch
 from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp4.dequantise import dequantise, multiply_slices
 from layers.kernels.fp4.scales import MXFP4, NVFP4, BlockFormat
+from layers.kernels.moe.grouped import invariant
 from layers.kernels.moe.routing import Routing
 
 
@@ -58,14 +59,14 @@ def multiply_torch(
     for expert, pairs in enumerate(routing.by_expert()):
         if not pairs.numel():
             continue
-        own = pairs // per_row
+        own = invariant(pairs // per_row)
         values = a[own].float() if a_scale is None else dequantise(a[own], a_scale[own], block)
         part = multiply_slices(values, weight[expert], weight_scale[expert], block)
         if alpha is not None:
             part *= alpha[expert].repeat_interleave(rows // alpha.shape[1])
         if bias is not None:
             part += bias[expert]
-        out[pairs] = part
+        out[pairs] = part[: pairs.numel()]
     return out
 
 
