@@ -64,7 +64,8 @@ class MoeSubject:
 
     def hidden_ties(self, rng: np.random.Generator, experts: Int64) -> Float64 | None:
         """(P, I) h halfway between two codes, if there are any."""
-        if any(rule.ties(rng, 1, 1) is None for rule in self.checkpoint.hidden_rules):
+        size = self.case.intermediate
+        if any(rule.ties(rng, 1, size) is None for rule in self.checkpoint.hidden_rules):
             return None
         return self._by_expert(experts, lambda rule, m, k: rule.ties(rng, m, k))
 

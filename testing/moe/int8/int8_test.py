@@ -10,7 +10,7 @@ import layers.quantization.w8a8_int8  # noqa: F401 all register themselves
 from layers.kernels.moe.grouped_int8 import GROUPED_INT8_BLOCK_SCALED_MM, GROUPED_INT8_SCALED_MM
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
-from testing.moe.int8_methods import BLOCK, CHANNEL, INT8_BACKENDS
+from testing.moe.int8.methods import BLOCK, CHANNEL, INT8_BACKENDS
 from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
 
 list_moe_backends(GROUPED_INT8_SCALED_MM, GROUPED_INT8_BLOCK_SCALED_MM)

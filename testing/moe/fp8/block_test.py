@@ -9,7 +9,7 @@ import layers.quantization.fp8  # noqa: F401 both register themselves
 from layers.kernels.moe.grouped_fp8 import GROUPED_FP8_BLOCK_SCALED_MM
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
-from testing.moe.fp8_methods import BLOCK, FP8_BLOCK_BACKENDS
+from testing.moe.fp8.methods import BLOCK, FP8_BLOCK_BACKENDS
 from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
 
 list_moe_backends(GROUPED_FP8_BLOCK_SCALED_MM)

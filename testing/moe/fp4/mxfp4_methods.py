@@ -1,0 +1,48 @@
+"""MXFP4 MoE layers as gpt-oss checkpoints name them, and the backends that each pool promises."""
+
+from dataclasses import replace
+
+from testing.harness.device import pool
+from testing.harness.moe.layer import MoeCase, MoeMethod
+from testing.oracles.linear_formats.mx import Mxfp4
+from testing.oracles.moe.routing import Routing
+
+MXFP4 = MoeMethod(Mxfp4(), {"quant_method": "mxfp4"})
+MXFP4_BACKENDS = {
+    "cpu": ["torch"],
+    "gpu": ["triton", "torch"],
+    "b200": ["flashinfer", "triton", "torch"],
+}
+# (E, H, I); the larger ones take a CPU's oracle minutes.
+_SHAPES = [(4, 256, 256), (4, 192, 192)]
+_LARGE_SHAPES = [(8, 768, 384), (8, 1024, 1024), (4, 2880, 2880)]
+
+
+def gpt_oss_cases() -> list[MoeCase]:
+    """gpt-oss's names, biases, activation and interleaved rows, in the sizes that the field tests.
+
+    And single experts' names, without biases, with the other activation.
+    """
+    shapes = _SHAPES + (_LARGE_SHAPES if pool() != "cpu" else [])
+    cases = [
+        MoeCase(
+            MXFP4,
+            32 if hidden <= 1024 else 5,
+            experts,
+            hidden,
+            intermediate,
+            Routing(4 if experts > 4 else 2),
+            activation="swiglu_oai",
+            bias=True,
+            naming="gpt_oss",
+        )
+        for experts, hidden, intermediate in shapes
+    ]
+    plain = replace(cases[1], activation="silu", bias=False, naming="deepseek", tokens=5)
+    return [
+        *cases,
+        replace(cases[1], dtype="float16", tokens=1),
+        replace(cases[0], bias=False, tokens=7),
+        plain,
+        replace(plain, naming="mixtral", bias=True, hidden=352, intermediate=96),
+    ]
