@@ -39,6 +39,7 @@ CLAIMS = {
     "quant.linear.backend_choice": _layer("A kernel backend is chosen by capability, and one that cannot run names the device it needs."),
     "quant.linear.loader_errors": _layer("A wrong, extra, missing or twice loaded checkpoint tensor is refused before any forward, by name."),
     "quant.linear.method_choice": _layer("The quantisation method of a layer follows from its prefix, ignored layers and packed modules."),
+    "quant.memory": _layer("After post-load a linear layer holds its checkpoint's bytes and scales in the kernel's form, and no wider copy of a weight."),
     "quant.mx.encoder": _layer("The oracle's MXFP8 and MXFP4 encoders agree bit for bit with FlashInfer's, off near ties of the scale."),
     "quant.mxfp4.linear.activations": _layer("MXFP4 activation quantisation follows the declared rule: blocks of 32, the power of two rounded down, half to even, saturating at 6."),
     "quant.mxfp4.linear.loader": _layer("Every cell of an MXFP4 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not."),
@@ -54,4 +55,5 @@ CLAIMS = {
     "quant.nvfp4.linear.nan_rows": _layer("In NVFP4 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output."),
     "quant.nvfp4.linear.numerics": _layer("NVFP4 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
     "quant.unquantised.linear.numerics": _layer("Unquantised bf16 and fp16 linear layers give the checkpoint's product, rounded once."),
+    "quant.weight_reload": _layer("A second checkpoint loaded into a live linear layer leaves what a fresh layer holds and gives, bit for bit, for every method and backend."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -90,6 +90,8 @@ def _splits_x(case: LinearCase) -> int:
 def verdict_of(examination: Examination, ranks: list[Answer]) -> Verdict:
     """What the ranks' outputs, put together, say."""
     case = examination.subject.case
+    accumulator = case.method.accumulator(ranks[0].backends)
+    examination.subject = replace(examination.subject, accumulator=accumulator)
     whole = [
         joined(case, list(parts)) for parts in zip(*(r.answers.outputs for r in ranks), strict=True)
     ]

@@ -54,6 +54,13 @@ class Method:
     config: Mapping[str, object] | None
     accumulators: Mapping[str, Accumulator] = field(default_factory=dict)
 
+    def accumulator(self, backends: Mapping[str, str]) -> Accumulator:
+        """How the kernel that multiplies adds products up; a method names it last.
+
+        backends: of a layer, by operation.
+        """
+        return self.accumulators.get("".join(list(backends.values())[-1:]), FP32)
+
 
 @dataclass(frozen=True)
 class LinearCase:
@@ -138,9 +145,8 @@ class LoadedLinear:
 
     @property
     def accumulator(self) -> Accumulator:
-        """How the kernel that multiplies adds products up; a method names it last."""
-        multiply = list(self.backends.values())[-1:]
-        return self.case.method.accumulators.get("".join(multiply), FP32)
+        """How the kernel that multiplies adds products up."""
+        return self.case.method.accumulator(self.backends)
 
     @property
     def device_name(self) -> str:
