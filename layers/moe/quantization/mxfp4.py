@@ -76,7 +76,7 @@ class Mxfp4MoEMethod(StagedMoEMethod):
     """
 
     multiply_operation = MXFP4_GROUPED_MM
-    external_backends = (FLASHINFER,)
+    external_backends: tuple[Backend, ...] = (FLASHINFER,)
     prefers_external = True
     scale_name = "weight_scale"
 

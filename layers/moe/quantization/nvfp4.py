@@ -24,12 +24,13 @@ newer; sm90's default) does not: x and h stay as they are, and no `input_scale` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from layers.kernels.capability import Backend, Needs
+from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp4.scales import NVFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe.routing import Routing
@@ -85,7 +86,7 @@ class Nvfp4MoEMethod(StagedMoEMethod):
     """
 
     multiply_operation = NVFP4_GROUPED_MM
-    external_backends = (FLASHINFER,)
+    external_backends: tuple[Backend, ...] = (FLASHINFER,)
     prefers_external = True
     scale_name = "weight_scale"
 
@@ -135,19 +136,19 @@ class Nvfp4MoEMethod(StagedMoEMethod):
             ValueError: a parameter that is not contiguous; an input_scale that is not positive.
         """
         check_contiguous(layer)
+        is_served = layer.activation == "silu" and not layer.has_bias
+        if not is_served and self.backend != FLASHINFER.name:
+            self.external_backends = ()
         super().process_weights_after_loading(layer)
         if self.run is not None:
             return
-        is_weight_only = self.backends[NVFP4_GROUPED_MM.name] in WEIGHT_ONLY
-        if not is_weight_only:
-            self._quantise_activations(layer)
         for matmul in ("w13", "w2"):
             scales = layer.get_parameter(f"{matmul}_weight_scale").data.view(torch.uint8)
             replace_parameter(layer, f"{matmul}_weight_scale", swizzle(scales))
-            factors = layer.get_parameter(f"{matmul}_weight_scale_2").data
-            if not is_weight_only:
+            if self.quantise_input is not None:
+                factors = layer.get_parameter(f"{matmul}_weight_scale_2").data
                 factors = factors * layer.get_parameter(f"{matmul}_input_scale").data
-            replace_parameter(layer, f"{matmul}_weight_scale_2", factors)
+                replace_parameter(layer, f"{matmul}_weight_scale_2", factors)
         multiply: Any = self.multiply_w13
         # The parameters themselves, not their data: a copied layer's method then has the copy's.
         self.multiply_w13, self.multiply_w2 = (
@@ -155,17 +156,23 @@ class Nvfp4MoEMethod(StagedMoEMethod):
             for m in ("w13", "w2")
         )
 
-    def _quantise_activations(self, layer: FusedMoE) -> None:
+    def set_quantisers(
+        self, layer: FusedMoE, companion: Callable[[Operation], Callable[..., Any]]
+    ) -> None:
+        """x by the layer's largest scale and h by its expert's; nothing where weight-only.
+
+        Raises:
+            ValueError: an input_scale that is not positive.
+        """
+        if self.backends[NVFP4_GROUPED_MM.name] in WEIGHT_ONLY:
+            return
         replace_parameter(layer, "w13_input_scale", shared_input_scale(layer))
         check_input_scale(layer, "w2_input_scale")
-        quantise, by_expert = NVFP4_QUANT_ROWS.backends[0], NVFP4_QUANT_BY_EXPERT.backends[0]
-        self.backends[NVFP4_QUANT_ROWS.name] = quantise.name
-        self.backends[NVFP4_QUANT_BY_EXPERT.name] = by_expert.name
         self.quantise_input = partial(
-            quantise.load(), input_scale=layer.get_parameter("w13_input_scale")
+            companion(NVFP4_QUANT_ROWS), input_scale=layer.get_parameter("w13_input_scale")
         )
         self.quantise_hidden = partial(
-            by_expert.load(), input_scale=layer.get_parameter("w2_input_scale")
+            companion(NVFP4_QUANT_BY_EXPERT), input_scale=layer.get_parameter("w2_input_scale")
         )
 
     def _quantise_hidden(
