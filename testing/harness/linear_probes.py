@@ -116,10 +116,10 @@ class WideRange(Probe):
 
 
 def _beside_quantised(subject: Subject, x: Float64, got: Float64) -> Comparison:
-    # Where x lies on a tie of the quantiser x̂ may be a step off.
+    # Where x lies on a tie of the quantiser x̂ may be a step off, and all of its row with it.
     want = subject.encode(x)
     spread = matmul(want.near_tie * want.step, np.abs(subject.checkpoint.weight))
-    allowance = Noise(spread, spread / 2, np.zeros_like(spread))
+    allowance = Noise(spread, spread / 2, spread)
     return subject.compare(want.values, got, allowance)
 
 
