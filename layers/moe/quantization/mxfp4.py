@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from layers.kernels.capability import Backend, Needs
+from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe_fp4.fp4_grouped_mm import MXFP4_GROUPED_MM
@@ -63,6 +63,10 @@ FLASHINFER = Backend(
     ),
     _load_flashinfer,
 )
+
+
+# Every runner, best first: what a layer of this format can be multiplied by.
+MXFP4_RUNNERS = Operation(MXFP4_GROUPED_MM.name, (FLASHINFER, *MXFP4_GROUPED_MM.backends))
 
 
 @register_moe("mxfp4")

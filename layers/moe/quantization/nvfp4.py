@@ -71,6 +71,10 @@ FLASHINFER = Backend(
 )
 
 
+# Every runner, best first: what a layer of this format can be multiplied by.
+NVFP4_RUNNERS = Operation(NVFP4_GROUPED_MM.name, (FLASHINFER, *NVFP4_GROUPED_MM.backends))
+
+
 @register_moe("modelopt_fp4", "modelopt")
 class Nvfp4MoEMethod(StagedMoEMethod):
     """Parameters as in the module's docstring; after post-load, for `torch` and `triton`:
