@@ -1,4 +1,4 @@
-"""After post-load a layer holds its checkpoint's bytes, scales as its kernel wants them, no more."""
+"""After post-load a layer holds its checkpoint's bytes, with scales as its kernel wants them."""
 
 import numpy as np
 import pytest
