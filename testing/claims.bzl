@@ -20,6 +20,7 @@ CLAIMS = {
     "moe.nan_rows": _layer("A NaN or an Inf in one token's activations or router logits stays in that token's output."),
     "moe.nvfp4.numerics": _layer("NVFP4 MoE layers give the checkpoint's output stage by stage and end to end, with scales that differ by expert and shard."),
     "moe.routing": _layer("Experts are chosen and weighed by the declared rule: scoring, bias, groups, renormalising, shared experts, ties."),
+    "moe.sorted_pairs": _layer("Pairs of token and chosen expert are sorted into blocks of one expert each, none lost, whoever chose whom."),
     "moe.unquantised.numerics": _layer("Unquantised MoE layers give the checkpoint's output stage by stage and end to end."),
     "moe.weight_reload": _layer("Loading other weights into a live MoE layer gives bit for bit what a fresh layer gives, and keeps no second copy."),
     "quant.fp8.encoder": _layer("The oracle's fp8 quantisers agree with sgl_kernel's: scales within two ulps, codes bit for bit off near ties."),
