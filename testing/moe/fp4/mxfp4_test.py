@@ -9,8 +9,8 @@ import layers.quantization.mxfp4  # noqa: F401 both register themselves
 from layers.kernels.moe_fp4.fp4_grouped_mm import MXFP4_GROUPED_MM
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
-from testing.moe.moe_cases import case_id, promised, seed_of
 from testing.moe.fp4.mxfp4_methods import MXFP4_BACKENDS, gpt_oss_cases
+from testing.moe.moe_cases import case_id, promised, seed_of
 
 list_moe_backends(MXFP4_GROUPED_MM)
 

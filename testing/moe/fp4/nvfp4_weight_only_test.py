@@ -9,8 +9,8 @@ import layers.quantization.modelopt_fp4  # noqa: F401 both register themselves
 from layers.kernels.moe_fp4.fp4_grouped_mm import NVFP4_GROUPED_MM
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
-from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
 from testing.moe.fp4.nvfp4_methods import W4A16, W4A16_BACKENDS
+from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
 
 list_moe_backends(NVFP4_GROUPED_MM)
 
