@@ -92,7 +92,8 @@ class NaturalData(Probe):
         """Normal activations."""
         if not subject.quantises:
             return []
-        return [Question(natural(rng, subject.case.m, subject.case.k, subject.kind))]
+        x = natural(rng, subject.case.m, subject.case.k, subject.kind)
+        return [Question(subject.settled(x))]
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """Elements and statistics; the latter are not kept beside those of the lossless grid."""
@@ -169,18 +170,22 @@ class ActivationCodes(Probe):
     """With an identity weight the output is x̂: codes by the declared rule, noise as predicted."""
 
     def ask(self, subject: Subject, rng: np.random.Generator) -> list[Question]:
-        """Normal activations."""
-        return [Question(natural(rng, subject.case.m, subject.case.k, subject.kind))]
+        """Normal activations, and such that have every code of the format."""
+        x = natural(rng, subject.case.m, subject.case.k, subject.kind)
+        return [Question(x), Question(subject.lossless(rng))]
 
     def judge(self, subject: Subject, x: list[Float64], got: list[Float64]) -> Checked:
         """Code by code, and the power of x̂ - x."""
-        rule, asked, read = subject.checkpoint.activations, x[0], got[0]
-        want = subject.encode(asked)
-        findings = check_finite(read, subject.checkpoint.layout, "activation codes")
+        rule = subject.checkpoint.activations
+        findings = []
+        for read in got:
+            findings += check_finite(read, subject.checkpoint.layout, "activation codes")
         if findings:
             return Checked(findings, {})
-        findings = check_codes(read, asked, want)
-        checked = check_noise(rule.snap(read, want), asked, want, rule)
+        for asked, read in zip(x, got, strict=True):
+            findings += check_codes(read, asked, subject.encode(asked))
+        want = subject.encode(x[0])
+        checked = check_noise(rule.snap(got[0], want), x[0], want, rule)
         return Checked(findings + checked.findings, checked.statistics)
 
 

@@ -21,7 +21,7 @@ from testing.oracles.error_model.noise import (
 from testing.oracles.error_model.product import Product
 from testing.oracles.formats import Activations
 from testing.oracles.matmul import matmul
-from testing.oracles.rounding import FloatType
+from testing.oracles.rounding import FloatType, ulp
 from testing.oracles.statistics import Comparison
 
 
@@ -73,6 +73,18 @@ class Subject:
             for name in ("values", "step", "near_tie")
         )
         return Activations(values, steps, ties)
+
+    def settled(self, x: Float64) -> Float64:
+        """`x`, with values that lie near a tie moved on by a few ulps: one code is right for each.
+
+        In a block whose scale is near a tie, all are. What few are left, `encode` still marks.
+        """
+        for _ in range(4):
+            near_tie = self.encode(x).near_tie
+            if not near_tie.any():
+                break
+            x = np.where(near_tie, x + np.copysign(ulp(x, self.kind), x), x)
+        return x
 
     def compare(self, x: Float64, got: Float64, allowance: Noise | None = None) -> Comparison:
         """An output (M, N) for x beside the product of x and the checkpoint's weight."""
