@@ -218,21 +218,27 @@ _PRODUCTS = [
 
 def faults(
     formats: Sequence[str],
-    places: Mapping[str, tuple[Named, ...]] | None = None,
-    without: Sequence[str] = (),
+    places_in: Mapping[str, Mapping[str, tuple[Named, ...]]] | None = None,
+    without: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Fault]:
     """The faults of these formats.
 
-    places: by fault's name, what is named where the values of the codes decide on it.
-    without: names of faults that these formats cannot have.
+    places_in: {fault's name: {format: what is named}} where the codes' own values decide on it.
+    without: {fault's name: formats that cannot have it}.
+
+    Raises:
+        ValueError: a name that no fault has.
     """
-    places = places or {}
+    places_in, without = places_in or {}, without or {}
     every = [*_STORED, *_LOADED, *_ACTIVATIONS, *_PRODUCTS]
-    unknown = {*places, *without} - {fault.name for fault in every}
+    unknown = {*places_in, *without} - {fault.name for fault in every}
     if unknown:
         raise ValueError(f"no fault is called {sorted(unknown)}: {[f.name for f in every]}")
     return [
-        replace(fault, formats=tuple(formats), places=places.get(fault.name, fault.places))
+        replace(
+            fault,
+            formats=tuple(f for f in formats if f not in without.get(fault.name, ())),
+            places_in=places_in.get(fault.name, {}),
+        )
         for fault in every
-        if fault.name not in without
     ]

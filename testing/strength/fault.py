@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from testing.harness.verdict import Verdict
-from testing.strength.places import ELEMENTS
+from testing.strength.places import ELEMENTS, Named
 
 KINDS = {
     "accumulation": "sums over K that lose bits, blocks or an alpha",
@@ -58,18 +58,24 @@ class Fault:
         part is biased as a whole count only where there are no others.
     formats: those that can have it.
     bench: which of a format's benches shows it.
+    places_in: places by format, where the codes' own values decide on them.
     """
 
     name: str
     kind: str
     plant: Plant
     check: str
-    places: tuple[tuple[str, str], ...]
+    places: tuple[Named, ...]
     formats: tuple[str, ...]
     bench: str = "merged"
+    places_in: Mapping[str, tuple[Named, ...]] = field(default_factory=dict)
+
+    def places_of(self, fmt: str) -> set[Named]:
+        """What has to be named in that format."""
+        return set(self.places_in.get(fmt, self.places))
 
 
-def named(verdict: Verdict, check: str) -> set[tuple[str, str]]:
+def named(verdict: Verdict, check: str) -> set[Named]:
     """(family, place) of what a check found; where it names a part, elements say no more."""
     places = {(f.family, f.place) for f in verdict.findings if f.check == check}
     return places - {ELEMENTS} or places
@@ -95,22 +101,35 @@ class Planted:
     def require_caught(self) -> None:
         """Raise AssertionError unless the fault's check names its places and no others."""
         verdict = self.examine()
-        found, wanted = named(verdict, self.fault.check), set(self.fault.places)
+        found, wanted = named(verdict, self.fault.check), self.fault.places_of(self.format)
         assert found == wanted, (
             f"'{self.fault.name}' in {self.format}: {self.fault.check} names {sorted(found)}, "
             f"wanted {sorted(wanted)}; all findings:\n{verdict}"
         )
 
 
-def plantings(faults: Sequence[Fault], benches: Mapping[str, Mapping[str, Bench]]) -> list[Planted]:
+Benches = Mapping[str, Mapping[str, Bench]]
+"""{format: {name of the bench: bench}}."""
+
+
+def right_benches(benches: Benches, formats: Sequence[str]) -> list[tuple[str, str]]:
+    """(format, name) of each bench of these formats."""
+    return [(fmt, name) for fmt in formats for name in benches[fmt]]
+
+
+def plantings(
+    faults: Sequence[Fault], benches: Benches, formats: Sequence[str] | None = None
+) -> list[Planted]:
     """Each fault in each of its formats.
 
-    benches: {format: {name of the bench: bench}}.
+    formats: those wanted; None: all.
 
     Raises:
-        ValueError: a fault of an unknown kind, or two of one name.
+        ValueError: a fault of an unknown kind, or of no place, or two of one name.
     """
     for fault in faults:
+        if not all(fault.places_of(fmt) for fmt in fault.formats):
+            raise ValueError(f"fault '{fault.name}' has no places: say what has to be named")
         if fault.kind not in KINDS:
             raise ValueError(f"fault '{fault.name}' is of kind '{fault.kind}': add it to KINDS")
     names = [fault.name for fault in faults]
@@ -118,5 +137,8 @@ def plantings(faults: Sequence[Fault], benches: Mapping[str, Mapping[str, Bench]
     if twice:
         raise ValueError(f"two faults are called {sorted(twice)}: give each a name of its own")
     return [
-        Planted(fmt, fault, benches[fmt][fault.bench]) for fault in faults for fmt in fault.formats
+        Planted(fmt, fault, benches[fmt][fault.bench])
+        for fault in faults
+        for fmt in fault.formats
+        if formats is None or fmt in formats
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,9 @@ GOALS = {"gain": 0.0002, "row": 0.001, "column": 0.005, "tile": 0.0005}
 
 _STEPS = 4
 """Gains tried to an octave."""
+
+_SCOUTS = 5
+"""Trials that say where the search starts."""
 
 
 class _Remembering(Subject):
@@ -66,7 +69,8 @@ class Trial:
     subject: Subject
     x: Float64
     reference: Float64
-    examinations: dict[str, Examination]
+    examinations: dict[str, Examination] = field(default_factory=dict)
+    verdicts: dict[tuple[str, float], Verdict] = field(default_factory=dict)
 
     def verdict(self, gain: float, probe: Probe) -> Verdict:
         """What a probe of the layer tests says when the place is off by `gain`."""
@@ -74,9 +78,12 @@ class Trial:
         if name not in self.examinations:
             rng = np.random.default_rng(self.seed + 1)
             self.examinations[name] = Examination(self.subject, rng, [probe])
-        examination = self.examinations[name]
-        self.lever.gain = gain
-        return examination.judge(self.loaded.answer(examination.questions).outputs)
+        if (name, gain) not in self.verdicts:
+            examination = self.examinations[name]
+            self.lever.gain = gain
+            outputs = self.loaded.answer(examination.questions).outputs
+            self.verdicts[name, gain] = examination.judge(outputs)
+        return self.verdicts[name, gain]
 
     def output(self, gain: float) -> Float64:
         """The output for the natural data when the place is off by `gain`."""
@@ -97,7 +104,7 @@ def trial(method: Method, family: str, seed: int, backend: str | None = None) ->
     lever = plant_bias(loaded, random_place(rng, family, checkpoint.layout, case.m))
     x = rng.standard_normal((case.m, case.k)).astype(ml_dtypes.bfloat16).astype(np.float64)
     subject = _Remembering(case, checkpoint, accumulator=loaded.accumulator)
-    return Trial(loaded, lever, seed, subject, x, matmul(x, checkpoint.weight), {})
+    return Trial(loaded, lever, seed, subject, x, matmul(x, checkpoint.weight))
 
 
 def by_probe(probe: Probe) -> Finds:
@@ -141,21 +148,24 @@ def criteria(family: str, four_bits: bool) -> dict[str, Finds]:
 def smallest(trials: Sequence[Trial], finds: Finds) -> float | None:
     """The smallest gain, in steps of 2^(1/4), found in all but MISSES of the trials.
 
+    A search by halves over the first few trials says where to start; from there the gain is raised
+    until it is found in as many trials as it has to be.
+
     None if doubling the place is not found; 0.0 if the right layer is rejected already.
     """
-    gains: list[float] = [0.0, *(2.0 ** (i / _STEPS) for i in range(-20 * _STEPS, 1))]
+    gains: list[float] = [2.0 ** (i / _STEPS) for i in range(-20 * _STEPS, 1)]
     if not _found(trials, finds, gains[-1]):
         return None
     if _found(trials, finds, 0.0):
         return 0.0
-    low, high = 0, len(gains) - 1
+    low, high = -1, len(gains) - 1
     while high - low > 1:
         middle = (low + high) // 2
-        if _found(trials, finds, gains[middle]):
+        if all(finds(trial, gains[middle]) for trial in trials[:_SCOUTS]):
             high = middle
         else:
             low = middle
-    return gains[high]
+    return next(gain for gain in gains[high:] if _found(trials, finds, gain))
 
 
 def _found(trials: Sequence[Trial], finds: Finds, gain: float) -> bool:

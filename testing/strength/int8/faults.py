@@ -89,7 +89,7 @@ _CODES = [
 ]
 
 FAULTS = [
-    *eight_bits.faults(BOTH, {"scales kept in bf16": (cell(0, 5),)}),
+    *eight_bits.faults(BOTH, {"scales kept in bf16": {fmt: (cell(0, 5),) for fmt in BOTH}}),
     *_SCALES,
     *_CODES,
 ]

@@ -8,25 +8,27 @@ import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
 from testing.harness.linear import LinearCase
 from testing.harness.linear_probes import ActivationCodes
-from testing.strength.fault import Planted, plantings
+from testing.strength.chosen import chosen
+from testing.strength.fault import Planted, plantings, right_benches
 from testing.strength.int8.codes import truncate
 from testing.strength.int8.faults import BENCHES, FAULTS, METHODS
 from testing.strength.linear_bench import LinearBench, in_quantiser
 
+FORMATS = chosen(BENCHES)
 
-@pytest.mark.parametrize("planted", plantings(FAULTS, BENCHES), ids=str)
+
+@pytest.mark.parametrize("planted", plantings(FAULTS, BENCHES, FORMATS), ids=str)
 def test_fault_is_caught_and_named(planted: Planted) -> None:
     planted.require_caught()
 
 
-@pytest.mark.parametrize("fmt", METHODS)
-@pytest.mark.parametrize("bench", ["merged", "bias"])
+@pytest.mark.parametrize(("fmt", "bench"), right_benches(BENCHES, FORMATS))
 def test_the_layer_is_right_before_a_fault_is_planted(fmt: str, bench: str) -> None:
     right = BENCHES[fmt][bench]
     right.examine(right.build()).require()
 
 
-@pytest.mark.parametrize("fmt", METHODS)
+@pytest.mark.parametrize("fmt", FORMATS)
 def test_truncation_shows_in_the_codes_and_as_fourfold_noise(fmt: str) -> None:
     case = LinearCase(METHODS[fmt], "column", 64, {"": 512}, 512)
     bench = LinearBench(case, identity=True)

@@ -4,19 +4,18 @@ import pytest
 
 import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
-from testing.harness.device import pool
 from testing.strength.bias import FAMILIES
-from testing.strength.figures import require_every_byte, require_power
+from testing.strength.chosen import chosen
+from testing.strength.figures import WIDE_BACKEND, require_every_byte, require_power
 from testing.strength.int8.faults import METHODS
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("fmt", METHODS)
-def test_bias_as_small_as_the_goal_is_found_and_named(fmt: str, family: str) -> None:
-    # sgl_kernel gives no float32, which a bias is planted in.
-    require_power(METHODS[fmt], family, backend="torch" if pool() == "cpu" else "triton")
+@pytest.mark.parametrize("fmt", chosen(METHODS))
+def test_bias_as_small_as_the_goal_is_found(fmt: str, family: str) -> None:
+    require_power(METHODS[fmt], family, backend=WIDE_BACKEND)
 
 
-@pytest.mark.parametrize("fmt", METHODS)
+@pytest.mark.parametrize("fmt", chosen(METHODS))
 def test_every_wrong_bit_that_a_right_kernel_shows_is_found(fmt: str) -> None:
     require_every_byte(METHODS[fmt])

@@ -1,0 +1,36 @@
+"""strength_tests: what is asked of every format's tests, a target each, from three pytest files.
+
+The package holds faults_test.py, power_test.py and null_runs_test.py, which run the formats that
+PLUMBLINE_FORMAT names; all of them where it is unset.
+"""
+
+load("//testing:defs.bzl", "layer_test")
+
+def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100"], shards = None):
+    """Declares NAME_faults_test, NAME_power_test, NAME_null_runs_test and a suite NAME of them.
+
+    Args:
+        name: the format, short.
+        format: its name in the tests' own table of formats.
+        family: the claims are quant.FAMILY.faults and quant.FAMILY.strength.
+        seconds: dict from each of "faults", "power" and "null_runs" to dict from pool to seconds.
+        deps: what the three files import.
+        pools: the pools that run them.
+        shards: dict from kind to shard_count, for kinds that take long.
+    """
+    claims = {"faults": "faults", "null_runs": "strength", "power": "strength"}
+    for kind, claim in claims.items():
+        layer_test(
+            name = "%s_%s_test" % (name, kind),
+            srcs = [kind + "_test.py"],
+            covers = ["quant.%s.%s" % (family, claim)],
+            env = {"PLUMBLINE_FORMAT": format},
+            pools = pools,
+            seconds = {pool: seconds[kind][pool] for pool in pools},
+            shard_count = (shards or {}).get(kind),
+            deps = deps,
+        )
+    native.test_suite(
+        name = name,
+        tests = ["%s_%s_test" % (name, kind) for kind in claims],
+    )
