@@ -1,4 +1,4 @@
-"""Each way in which checkpoint and MoE layer can fail to fit is refused by name before a forward."""
+"""Each way in which checkpoint and MoE layer can fail to fit is refused by name."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from testing.oracles.moe.checkpoints import MoeCheckpoint
 from testing.oracles.moe.probes import natural_without_ties
 from testing.oracles.moe.propagation import compare_output
 from testing.oracles.moe.routing import Choice, Int64, choose
+from testing.oracles.moe.split import SplitCheckpoint
 from testing.oracles.rounding import FloatType
 from testing.oracles.statistics import Comparison
 
@@ -25,13 +26,16 @@ Draw = Callable[[ActivationRule, int, int], Float64 | None]
 class MoeSubject:
     """What a layer should hold.
 
-    experts_of: for each rank the experts that it adds up, where ranks share them; each rank rounds
-        its part of the output to the layer's type before the sum. None for one rank.
+    ranks: how many share the layer; each rounds its part of the output to the layer's type before
+        the sum.
+    splits: every rank holds a part of every expert; else each holds some experts, the last one the
+        shared ones too.
     """
 
     case: MoeCase
     checkpoint: MoeCheckpoint
-    experts_of: tuple[tuple[int, ...], ...] | None = None
+    ranks: int = 1
+    splits: bool = False
 
     @property
     def kind(self) -> FloatType:
@@ -71,13 +75,25 @@ class MoeSubject:
 
     def compare_output(self, x: Float64, logits: Float64, got: Float64) -> Comparison:
         """The layer's output (T, H) beside the whole reference."""
-        choice = self.choice(logits)
-        comparison = compare_output(self.checkpoint, x, choice, got, self.case.arithmetic)
-        for experts in self.experts_of or ():
-            partial = comparison.parts[list(experts)].sum(axis=0)
-            noise = comparison.noise + self._rounded(partial)
-            comparison = replace(comparison, noise=noise)
+        checkpoint, choice = self.checkpoint, self.choice(logits)
+        if self.splits:
+            checkpoint = SplitCheckpoint(checkpoint, self.ranks)
+            choice = checkpoint.split_choice(choice)
+        comparison = compare_output(checkpoint, x, choice, got, self.case.arithmetic)
+        if self.ranks > 1:
+            for experts in self._experts_by_rank():
+                partial = comparison.parts[experts].sum(axis=0)
+                comparison = replace(comparison, noise=comparison.noise + self._rounded(partial))
         return comparison
+
+    def _experts_by_rank(self) -> list[list[int]]:
+        whole = len(self.experts)
+        if self.splits:
+            return [[r * whole + e for e in self.experts] for r in range(self.ranks)]
+        size = self.case.experts // self.ranks
+        held = [list(range(r * size, (r + 1) * size)) for r in range(self.ranks)]
+        held[-1] += list(range(self.case.experts, whole))
+        return held
 
     def _rounded(self, partial: Float64) -> Noise:
         # A rank without experts for a token adds an exact zero.
