@@ -108,15 +108,25 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                 the parameter itself was converted, or has no memory.
         """
         self.check_own()
+        for shard, piece in self.check(loaded, shard_id):
+            self._copy(shard, piece)
+            self.loaded_shards.add(shard.id)
+
+    def check(
+        self, loaded: torch.Tensor, shard_id: ShardId = None
+    ) -> list[tuple[Shard, torch.Tensor]]:
+        """The shards of a checkpoint tensor, once all are found right; copies nothing.
+
+        Raises:
+            WeightLoadError: as `load`, but for the parameter itself.
+        """
         if shard_id is None and len(self.linear_layout.shards) > 1:
             pieces = self._split_fused(loaded)
         else:
             pieces = [(self._shard(shard_id), loaded)]
         for shard, piece in pieces:
             self._check(shard, piece)
-        for shard, piece in pieces:
-            self._copy(shard, piece)
-            self.loaded_shards.add(shard.id)
+        return pieces
 
     def weight_loader(
         self, param: ShardedParameter, loaded_weight: torch.Tensor, shard_id: ShardId = None
@@ -224,6 +234,21 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                     f"{float(lost.abs().max()):g}, beyond {str(own.dtype)[6:]}'s {limit:g}. "
                     f"Use a params_dtype that holds them."
                 )
+
+
+def check_contiguous(layer: torch.nn.Module) -> None:
+    """Refuses parameters with gaps or of another order, which the kernels would misread.
+
+    Raises:
+        ValueError: naming the parameter.
+    """
+    for name, parameter in layer.named_parameters(recurse=False):
+        if not parameter.is_contiguous():
+            raise ValueError(
+                f"parameter '{getattr(parameter, 'full_name', name)}' has shape "
+                f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
+                f"memory. Leave the parameter's memory as the layer made it, and load it again."
+            )
 
 
 def _restore(kind: type[Any], data: torch.Tensor, attributes: dict[str, Any]) -> Any:

@@ -7,7 +7,6 @@ the linear parameter kinds in `layers.parameter`; this module says which expert 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, Self
 
 import torch
@@ -15,7 +14,7 @@ import torch
 from layers.errors import WeightLoadError
 from layers.moe.layout import ExpertLayout
 from layers.parameter import ModelWeightParameter, ShardedParameter
-from layers.sharding import Shard, ShardId, Span
+from layers.sharding import ShardId, Span
 
 # What checkpoints call a tensor that holds an expert's gate and up.
 FUSED = "w13"
@@ -138,11 +137,8 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
 
     def _check_expert(self, expert_id: int) -> None:
         total = self.held.total
-        if isinstance(expert_id, bool) or not isinstance(expert_id, int):
-            known = False
-        else:
-            known = 0 <= expert_id < total
-        if not known:
+        is_number = isinstance(expert_id, int) and not isinstance(expert_id, bool)
+        if not is_number or not 0 <= expert_id < total:
             raise WeightLoadError(
                 f"parameter '{self.full_name}' has no expert {expert_id!r}; the layer's experts "
                 f"are 0 to {total - 1}. Check the model's number of experts."
@@ -189,12 +185,7 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         # Another rank holds it: a wrong tensor is refused on every rank, so that none waits for
         # one that stopped.
         other = self._of(self.one.data, f"{self.full_name}[expert {expert}]")
-        if shard_id is None:
-            pieces = other._split_fused(loaded)
-        else:
-            pieces = [(other._shard(shard_id), loaded)]
-        for shard, piece in pieces:
-            _check_meaning(other, shard, piece)
+        other.check(loaded, shard_id)
 
     def _of_expert(self, expert: int) -> ShardedParameter:
         """The expert's tensor as a parameter of its own that shares this one's memory."""
@@ -208,11 +199,6 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         view.full_name = name
         view.loaded_shards = set()
         return view
-
-
-def _check_meaning(one: ShardedParameter, shard: Shard, loaded: torch.Tensor) -> None:
-    check: Callable[[Shard, torch.Tensor], None] = one._check
-    check(shard, loaded)
 
 
 def _range(span: Span) -> range:

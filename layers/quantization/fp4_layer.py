@@ -30,21 +30,6 @@ def problem_of(layer: torch.nn.Module, dtype: torch.dtype) -> Problem:
     return Problem(dtype=dtype, k=half * 2, n=rows, bias=has_bias)
 
 
-def check_contiguous(layer: torch.nn.Module) -> None:
-    """Refuses parameters with gaps or of another order, which the kernels would misread.
-
-    Raises:
-        ValueError: naming the parameter.
-    """
-    for name, parameter in layer.named_parameters(recurse=False):
-        if not parameter.is_contiguous():
-            raise ValueError(
-                f"parameter '{getattr(parameter, 'full_name', name)}' has shape "
-                f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
-                f"memory. Leave the parameter's memory as the layer made it, and load it again."
-            )
-
-
 def check_no_gradient(x: torch.Tensor) -> None:
     """Refuses an x that records a gradient.
 

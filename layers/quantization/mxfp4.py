@@ -26,10 +26,9 @@ from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
 from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
-from layers.parameter import BlockScaleParameter, ModelWeightParameter
+from layers.parameter import BlockScaleParameter, ModelWeightParameter, check_contiguous
 from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
 from layers.quantization.fp4_layer import (
-    check_contiguous,
     check_no_gradient,
     check_whole_blocks,
     problem_of,

@@ -48,10 +48,14 @@ from layers.kernels.fp4.nvfp4_quant import NVFP4_QUANT
 from layers.kernels.fp4.scales import NVFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
-from layers.parameter import BlockScaleParameter, ModelWeightParameter, PerTensorScaleParameter
+from layers.parameter import (
+    BlockScaleParameter,
+    ModelWeightParameter,
+    PerTensorScaleParameter,
+    check_contiguous,
+)
 from layers.quantization.base import LinearMethodBase
 from layers.quantization.fp4_layer import (
-    check_contiguous,
     check_no_gradient,
     check_whole_blocks,
     problem_of,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from layers.kernels.capability import Backend, Operation, Problem, select_backend, select_companion
-from layers.parameter import ModelWeightParameter, ShardedParameter
+from layers.parameter import ModelWeightParameter, ShardedParameter, check_contiguous
 from layers.quantization.base import LinearMethodBase
 from layers.sharding import LinearLayout
 
@@ -74,13 +74,7 @@ class W8A8LinearMethod(LinearMethodBase):
             BackendUnavailable: the backend asked for cannot run this shape on this device.
             ValueError: a parameter that is not contiguous, which the kernels take for granted.
         """
-        for name, parameter in layer.named_parameters(recurse=False):
-            if not parameter.is_contiguous():
-                raise ValueError(
-                    f"parameter '{getattr(parameter, 'full_name', name)}' has shape "
-                    f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
-                    f"memory. Leave the parameter's memory as the layer made it, and load it again."
-                )
+        check_contiguous(layer)
         weight = layer.get_parameter("weight").data
         problem = self.problem(layer)
         multiply = select_backend(self.multiply_operation, weight.device, problem, self.backend)

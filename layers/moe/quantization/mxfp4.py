@@ -39,7 +39,7 @@ from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.parameter import BlockScaleParameter
 from layers.quantization.base import QuantizationConfig
-from layers.quantization.fp4_layer import check_contiguous, check_whole_blocks
+from layers.quantization.fp4_layer import check_whole_blocks
 from layers.quantization.mxfp4 import Mxfp4Config
 
 if TYPE_CHECKING:
@@ -132,7 +132,6 @@ class Mxfp4MoEMethod(StagedMoEMethod):
             BackendUnavailable: the runner asked for cannot run this layer on this device.
             ValueError: a parameter that is not contiguous.
         """
-        check_contiguous(layer)
         super().process_weights_after_loading(layer)
         if self.run is not None:
             return

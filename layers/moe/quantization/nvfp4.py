@@ -43,7 +43,7 @@ from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.quantization.base import QuantizationConfig
-from layers.quantization.fp4_layer import check_contiguous, check_whole_blocks
+from layers.quantization.fp4_layer import check_whole_blocks
 from layers.quantization.modelopt_fp4 import ModelOptFp4Config
 
 if TYPE_CHECKING:
@@ -139,7 +139,6 @@ class Nvfp4MoEMethod(StagedMoEMethod):
             BackendUnavailable: the runner asked for cannot run this layer on this device.
             ValueError: a parameter that is not contiguous; an input_scale that is not positive.
         """
-        check_contiguous(layer)
         is_served = layer.activation == "silu" and not layer.has_bias
         if not is_served and self.backend != FLASHINFER.name:
             self.external_backends = ()

@@ -32,6 +32,7 @@ from layers.kernels.moe.routing import Routing
 from layers.kernels.moe.sort_pairs import SORT_PAIRS, SortPairs, sort_torch
 from layers.moe.quantization.base import MoEMethodBase, optional
 from layers.moe.topk import TopKOutput
+from layers.parameter import check_contiguous
 
 if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE
@@ -73,7 +74,9 @@ class StagedMoEMethod(MoEMethodBase):
 
         Raises:
             BackendUnavailable: the backend asked for cannot run these shapes on this device.
+            ValueError: a parameter that is not contiguous, which the kernels take for granted.
         """
+        check_contiguous(layer)
         self.fold(layer)
         device = layer.get_parameter("w13_weight").device
         first, second = self._problems(layer)
