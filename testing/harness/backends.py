@@ -27,6 +27,12 @@ def list_backends(*operations: Operation) -> None:
         backend_table.add_source(lambda operation=operation: _rows(operation))  # type: ignore[misc]
 
 
+def present(operation: Operation, *backends: str) -> list[str]:
+    """Those of the backends that can run here: for kernels of packages that no pool promises."""
+    missing = operation.availability(device(), _EASY)
+    return [name for name in backends if missing[name] is None]
+
+
 def _rows(operation: Operation) -> list[BackendRow]:
     missing = operation.availability(device(), _EASY)
     return [
