@@ -105,9 +105,10 @@ def test_nvfp4(
 
 
 def test_a_checkpoints_input_scale_of_any_size(seen: dict[str, Differences]) -> None:
-    x = normal(64, 512)
+    # Each scale moves the quotients against the midpoints: many of them show a bias of 5e-6.
+    x = normal(32, 512, torch.float16)
     found = seen.setdefault("nvfp4 scales", Differences("flashinfer.fp4_quantize, other scales"))
-    for g in np.random.default_rng(7).uniform(0.001, 0.2, 16).astype(np.float32):
+    for g in np.random.default_rng(7).uniform(0.001, 0.2, 400).astype(np.float32):
         compare(found, x, g, True, inverse=True)
     found.require()
 
