@@ -5,9 +5,17 @@ from dataclasses import replace
 from testing.harness.device import pool
 from testing.harness.moe.layer import MoeCase, MoeMethod
 from testing.oracles.linear_formats.mx import Mxfp4
+from testing.oracles.moe.propagation import Arithmetic
 from testing.oracles.moe.routing import Routing
+from testing.oracles.rounding import FloatType
 
-MXFP4 = MoeMethod(Mxfp4(), {"quant_method": "mxfp4"})
+
+def _flashinfer(kind: FloatType) -> Arithmetic:
+    # As layers.moe.runners.flashinfer_mxfp4 says of the kernel; it has not been run.
+    return Arithmetic(kind, down=kind, weights=kind)
+
+
+MXFP4 = MoeMethod(Mxfp4(), {"quant_method": "mxfp4"}, rounds={"flashinfer": _flashinfer})
 MXFP4_BACKENDS = {
     "cpu": ["torch"],
     "gpu": ["triton", "torch"],

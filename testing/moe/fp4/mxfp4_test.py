@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-import layers.moe.quantization.mxfp4
-import layers.quantization.mxfp4  # noqa: F401 both register themselves
-from layers.kernels.moe_fp4.fp4_grouped_mm import MXFP4_GROUPED_MM
+import layers.quantization.mxfp4  # noqa: F401 registers itself
+from layers.moe.quantization.mxfp4 import MXFP4_RUNNERS
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
 from testing.moe.fp4.mxfp4_methods import MXFP4_BACKENDS, gpt_oss_cases
 from testing.moe.moe_cases import case_id, promised, seed_of
 
-list_moe_backends(MXFP4_GROUPED_MM)
+list_moe_backends(MXFP4_RUNNERS)
 
 
 @pytest.mark.parametrize("backend", promised(MXFP4_BACKENDS))

@@ -32,15 +32,19 @@ class Arithmetic:
 
     kind: of x, h and the output.
     gate_up: what the first product is stored in, None where it stays float32.
+    rounds_hidden: h is rounded to `kind` before it is quantised.
     down: what the second product is stored in, None where it stays float32.
     weighted: what that times its weight is stored in before the sum, None for float32.
+    weights: what the router's weights are rounded to, None for float32.
     accumulator: of both products.
     """
 
     kind: FloatType
     gate_up: FloatType | None = None
+    rounds_hidden: bool = True
     down: FloatType | None = None
     weighted: FloatType | None = None
+    weights: FloatType | None = None
     accumulator: Accumulator = FP32_SUMS
 
 
@@ -113,6 +117,9 @@ def _part_of(
     arithmetic: Arithmetic,
 ) -> _Part:
     weight, error = (a[tokens, slots][:, None] for a in (choice.weights, choice.error))
+    if arithmetic.weights:
+        known = Uncertain(weight, error, error).rounded(arithmetic.weights)
+        weight, error = known.value, known.bound
     slack = encoded.near_tie * encoded.step
     h = _hidden(checkpoint, expert, encoded.values[tokens], slack[tokens], arithmetic)
     h = _quantised(checkpoint.hidden_rules[expert], h)
@@ -156,7 +163,8 @@ def _hidden(
     bounds, stds = gate_up.bound, gate_up.std
     wide = spread(name, value[:, gate], value[:, up], bounds[:, gate], bounds[:, up])
     typical = spread(name, value[:, gate], value[:, up], stds[:, gate], stds[:, up])
-    return Uncertain(wide.value, wide.bound, typical.bound).rounded(arithmetic.kind)
+    h = Uncertain(wide.value, wide.bound, typical.bound)
+    return h.rounded(arithmetic.kind if arithmetic.rounds_hidden else None)
 
 
 def _quantised(rule: ActivationRule, h: Uncertain) -> Uncertain:

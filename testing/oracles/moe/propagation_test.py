@@ -9,6 +9,8 @@ import pytest
 from testing.oracles.arrays import Float32, Float64
 from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
+from testing.oracles.linear_formats.fp8 import Fp8Tensor
+from testing.oracles.linear_formats.nvfp4 import Nvfp4
 from testing.oracles.moe.checkpoints import MoeCheckpoint, moe_checkpoint
 from testing.oracles.moe.probes import natural_without_ties, router_logits
 from testing.oracles.moe.propagation import Arithmetic, compare_output
@@ -17,7 +19,7 @@ from testing.oracles.rounding import BF16, FP16, FloatType, round_to
 from testing.oracles.statistics import Comparison, evidence
 from testing.oracles.unquantised_formats import Unquantised
 
-FORMATS = [Int8Channel(), Int8Block(), Unquantised()]
+FORMATS = [Int8Channel(), Int8Block(), Fp8Tensor(static=True), Nvfp4(), Unquantised()]
 EXPERTS, TOKENS, HIDDEN, INTERMEDIATE = 4, 24, 192, 160
 
 
@@ -55,7 +57,9 @@ class Float32Layer:
             gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
             value = (up + one) * (gate / (one + np.exp(-(alpha * gate))))
         h = self.change_hidden(expert, value.astype(float))
-        return self.checkpoint.hidden_rules[expert].encode(round_to(h, self.arithmetic.kind)).values
+        if self.arithmetic.rounds_hidden:
+            h = round_to(h, self.arithmetic.kind)
+        return self.checkpoint.hidden_rules[expert].encode(h).values
 
     def __call__(self, x: Float64, choice: Choice) -> Float64:
         x = self.checkpoint.input_rule.encode(x).values
@@ -65,6 +69,8 @@ class Float32Layer:
             h = self.hidden(expert, x[rows])
             down = self.product(h, self.checkpoint.w2[expert], self.checkpoint.bias2(expert))
             weight = choice.weights[rows, slots][:, None].astype(np.float32)
+            if self.arithmetic.weights:
+                weight = round_to(weight.astype(float), self.arithmetic.weights).astype(np.float32)
             down = self.change_down(expert, down)
             if self.arithmetic.down:
                 down = round_to(down, self.arithmetic.down)
@@ -101,12 +107,22 @@ def alarms(comparison: Comparison) -> list[str]:
         Arithmetic(BF16, gate_up=BF16),
         Arithmetic(BF16, gate_up=BF16, down=BF16),
         Arithmetic(FP16, weighted=FP16),
+        Arithmetic(BF16, down=BF16, weights=BF16),
     ],
-    ids=["bf16", "fp16", "gate_up", "gate_up and down", "weighted"],
+    ids=["bf16", "fp16", "gate_up", "gate_up and down", "weighted", "weights"],
 )
 def test_a_right_layer_never_alarms(
     fmt: LinearFormat, activation: str, arithmetic: Arithmetic
 ) -> None:
+    require_no_alarm(fmt, activation, arithmetic)
+
+
+@pytest.mark.parametrize("fmt", [Unquantised(), Nvfp4()], ids=lambda fmt: fmt.name)
+def test_nor_does_one_that_quantises_h_before_it_is_rounded(fmt: LinearFormat) -> None:
+    require_no_alarm(fmt, "silu", Arithmetic(BF16, gate_up=BF16, rounds_hidden=False, down=BF16))
+
+
+def require_no_alarm(fmt: LinearFormat, activation: str, arithmetic: Arithmetic) -> None:
     for seed in range(6):
         rng, checkpoint, x, choice = setting(seed, fmt, arithmetic.kind, activation)
         got = Float32Layer(checkpoint, arithmetic, rng)(x, choice)
