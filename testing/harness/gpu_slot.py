@@ -1,4 +1,8 @@
-"""Takes free GPUs for one test, so that tests which run side by side never share one."""
+"""Takes free GPUs for one test, so that tests which run side by side share none but by consent.
+
+A layer test uses a small part of a GPU. PLUMBLINE_TESTS_PER_GPU says how many of them may share one,
+1 where it is not set; `.bazelrc` has configs for it. A test that measures time must have its GPU alone.
+"""
 
 from __future__ import annotations
 
@@ -76,17 +80,38 @@ def _names(word: str, gpu: Gpu) -> bool:
     return word == gpu.index or (word.startswith("GPU-") and gpu.uuid.startswith(word))
 
 
-def _try_take(gpus: Sequence[Gpu], count: int, folder: Path) -> tuple[list[Gpu], list[FileLock]]:
+def tests_per_gpu(environ: Mapping[str, str]) -> int:
+    """How many tests may share a GPU, as PLUMBLINE_TESTS_PER_GPU says; 1 where it is not set.
+
+    Raises ValueError if it is no whole number from 1.
+    """
+    text = environ.get("PLUMBLINE_TESTS_PER_GPU") or "1"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(
+            f"PLUMBLINE_TESTS_PER_GPU is '{text}', wanted a whole number from 1: how many tests may "
+            f"share a GPU. Correct it in user.bazelrc or on the command line."
+        )
+    return int(text)
+
+
+def _try_take(
+    gpus: Sequence[Gpu], count: int, folder: Path, per_gpu: int
+) -> tuple[list[Gpu], list[FileLock]]:
     taken: list[Gpu] = []
     locks: list[FileLock] = []
-    for gpu in gpus:
-        lock = FileLock(folder / f"{gpu.uuid}.lock", mode=0o666)
-        with contextlib.suppress(Timeout):
-            lock.acquire(blocking=False)
-            taken.append(gpu)
-            locks.append(lock)
-        if len(taken) == count:
-            return taken, locks
+    # Every GPU's first slot before any second one, so that tests spread over the GPUs.
+    for slot in range(per_gpu):
+        for gpu in gpus:
+            if gpu in taken:
+                continue
+            name = f"{gpu.uuid}.lock" if slot == 0 else f"{gpu.uuid}.{slot}.lock"
+            lock = FileLock(folder / name, mode=0o666)
+            with contextlib.suppress(Timeout):
+                lock.acquire(blocking=False)
+                taken.append(gpu)
+                locks.append(lock)
+            if len(taken) == count:
+                return taken, locks
     # Holding a part while waiting for the rest is how two tests wait for each other.
     for lock in locks:
         lock.release()
@@ -94,8 +119,12 @@ def _try_take(gpus: Sequence[Gpu], count: int, folder: Path) -> tuple[list[Gpu],
 
 
 @contextlib.contextmanager
-def take(gpus: Sequence[Gpu], count: int, folder: Path | None = None) -> Iterator[list[Gpu]]:
-    """Holds `count` of `gpus` while the context lasts; waits until so many are free.
+def take(
+    gpus: Sequence[Gpu], count: int, folder: Path | None = None, per_gpu: int = 1
+) -> Iterator[list[Gpu]]:
+    """Holds `count` of `gpus` while the context lasts; waits until so many have room.
+
+    `per_gpu` tests may share one of them, a test that takes several has each of these once.
 
     Raises NoGpu if there are fewer than `count` at all. The lock is the kernel's, so a test that is
     killed gives its GPUs back.
@@ -109,7 +138,7 @@ def take(gpus: Sequence[Gpu], count: int, folder: Path | None = None) -> Iterato
             folder.chmod(0o1777)
     started = reported = time.monotonic()
     while True:
-        taken, locks = _try_take(gpus, count, folder)
+        taken, locks = _try_take(gpus, count, folder, per_gpu)
         if taken:
             break
         if time.monotonic() - reported > _REPORT_SECONDS:

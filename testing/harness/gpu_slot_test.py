@@ -1,3 +1,4 @@
+import contextlib
 import multiprocessing
 import threading
 import time
@@ -59,7 +60,7 @@ def test_a_test_waits_until_enough_gpus_are_free_and_holds_none_meanwhile(tmp_pa
         # The other GPU is still to be had, though a test that wants both is waiting.
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
-            taken, locks = gpu_slot._try_take(TWO, 1, tmp_path)
+            taken, locks = gpu_slot._try_take(TWO, 1, tmp_path, 1)
             if taken:
                 break
         assert taken
@@ -85,3 +86,27 @@ def test_a_killed_test_gives_its_gpu_back(tmp_path: Path) -> None:
 
     with gpu_slot.take(TWO[:1], 1, tmp_path) as taken:
         assert taken == TWO[:1]
+
+
+def test_tests_share_a_gpu_where_they_are_allowed_to_and_spread_first(tmp_path: Path) -> None:
+    def one() -> contextlib.AbstractContextManager[list[Gpu]]:
+        return gpu_slot.take(TWO, 1, tmp_path, per_gpu=2)
+
+    with contextlib.ExitStack() as held:
+        taken = [held.enter_context(one())[0].index for _ in range(4)]
+
+        assert sorted(taken[:2]) == sorted(taken[2:]) == ["0", "1"]
+        assert gpu_slot._try_take(TWO, 1, tmp_path, 2) == ([], [])
+
+
+def test_a_test_that_shares_takes_each_gpu_once(tmp_path: Path) -> None:
+    with gpu_slot.take(TWO, 2, tmp_path, per_gpu=2) as taken:
+        assert [gpu.index for gpu in taken] == ["0", "1"]
+
+
+def test_how_many_share_a_gpu_is_a_whole_number_from_1() -> None:
+    assert gpu_slot.tests_per_gpu({}) == 1
+    assert gpu_slot.tests_per_gpu({"PLUMBLINE_TESTS_PER_GPU": "4"}) == 4
+    for wrong in ("0", "-1", "two"):
+        with pytest.raises(ValueError, match=f"is '{wrong}', wanted a whole number from 1"):
+            gpu_slot.tests_per_gpu({"PLUMBLINE_TESTS_PER_GPU": wrong})

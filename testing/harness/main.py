@@ -12,7 +12,7 @@ try:
     import pytest
     from pytest_bazel.main import main as bazel_main
 
-    from testing.harness import gpu_slot
+    from testing.harness import gpu_slot, kernel_cache
 except ModuleNotFoundError as missing:
     sys.exit(
         f"FAILED: {sys.executable} holds no package '{missing.name}'. With --config=image, which "
@@ -115,16 +115,19 @@ def devices() -> Iterator[None]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         yield
         return
-    # Kernels compiled at run time; a sandboxed test can write in no home.
     if "TEST_TMPDIR" in os.environ:
-        scratch = os.environ["TEST_TMPDIR"]
-        os.environ.setdefault("TRITON_CACHE_DIR", f"{scratch}/triton")
-        os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{scratch}/flashinfer")
+        cache = kernel_cache.folder(os.environ)
+        os.environ.setdefault("TRITON_CACHE_DIR", f"{cache}/triton")
+        os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{cache}/flashinfer")
     arch = os.environ["PLUMBLINE_ARCH"]
     machine = gpu_slot.machine_gpus()
     usable = gpu_slot.candidates(machine, arch, os.environ)
     try:
-        with gpu_slot.take(usable, count) as taken:
+        per_gpu = gpu_slot.tests_per_gpu(os.environ)
+    except ValueError as error:
+        sys.exit(f"FAILED: {error}")
+    try:
+        with gpu_slot.take(usable, count, per_gpu=per_gpu) as taken:
             os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in taken)
             print(f"GPU {', '.join(f'{gpu.index} ({gpu.name})' for gpu in taken)}", file=sys.stderr)
             yield
