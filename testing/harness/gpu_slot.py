@@ -1,7 +1,7 @@
 """Takes free GPUs for one test, so that tests which run side by side share none but by consent.
 
-A layer test uses a small part of a GPU. PLUMBLINE_TESTS_PER_GPU says how many of them may share one,
-1 where it is not set; `.bazelrc` has configs for it. A test that measures time must have its GPU alone.
+A layer test uses a small part of a GPU. PLUMBLINE_TESTS_PER_GPU says how many of them may share
+one, 1 where it is not set; `--config=shared` sets it. A test that measures time must be alone.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def tests_per_gpu(environ: Mapping[str, str]) -> int:
     text = environ.get("PLUMBLINE_TESTS_PER_GPU") or "1"
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(
-            f"PLUMBLINE_TESTS_PER_GPU is '{text}', wanted a whole number from 1: how many tests may "
-            f"share a GPU. Correct it in user.bazelrc or on the command line."
+            f"PLUMBLINE_TESTS_PER_GPU is '{text}', wanted a whole number from 1: how many tests "
+            f"may share a GPU. Correct it in user.bazelrc or on the command line."
         )
     return int(text)
 
