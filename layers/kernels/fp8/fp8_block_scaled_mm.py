@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from layers.kernels.capability import Backend, Needs, Operation
-from layers.kernels.fp8.per_token_group_fp8_quant import group_major
+from layers.kernels.fp8.group_scales import with_whole_rows
 
 BLOCK = 128
 HALVES = (torch.float16, torch.bfloat16)
@@ -35,7 +35,7 @@ def multiply_torch(
     Args:
         a: (M, K) float8_e4m3fn, row-major.
         b: (K, N) float8_e4m3fn, column-major: the transpose of a contiguous weight (N, K).
-        a_scale: (M, ceil(K / 128)) float32, strides (1, M).
+        a_scale: (M, ceil(K / 128)) float32, strides (1, M rounded up to 4).
         b_scale: (ceil(N / 128), ceil(K / 128)) float32, contiguous.
         out_dtype: float16, bfloat16 or float32.
         bias: (N,) of out_dtype, or None.
@@ -63,8 +63,11 @@ def multiply_torch_scaled_mm(
     out_dtype: torch.dtype,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """As `multiply_torch`, by cuBLASLt."""
-    return torch._scaled_mm(a, b, group_major(a_scale), b_scale.t(), bias, None, out_dtype, False)
+    """As `multiply_torch`, by cuBLASLt, which takes rows by fours."""
+    rows = a.shape[0]
+    a, a_scale = with_whole_rows(a, a_scale)
+    out = torch._scaled_mm(a, b, a_scale, b_scale.t(), bias, None, out_dtype, False)
+    return out if out.shape[0] == rows else out[:rows]
 
 
 def _load_triton() -> Callable[..., Any]:
@@ -84,12 +87,15 @@ def _load_sgl_kernel() -> Callable[..., Any]:
         out_dtype: torch.dtype,
         bias: None = None,
     ) -> torch.Tensor:
+        rows = a.shape[0]
+        # It would copy to pad to fours of rows itself.
+        a, a_scale = with_whole_rows(a, a_scale)
         # It launches on the current device, whatever the tensors' is.
         with torch.cuda.device_of(a):
             out: torch.Tensor = sgl_kernel.fp8_blockwise_scaled_mm(
-                a, b, group_major(a_scale), b_scale.t(), out_dtype
+                a, b, a_scale, b_scale.t(), out_dtype
             )
-        return out
+        return out if out.shape[0] == rows else out[:rows]
 
     return multiply_sgl_kernel
 

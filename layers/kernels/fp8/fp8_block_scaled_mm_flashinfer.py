@@ -6,9 +6,7 @@ import torch
 from flashinfer.gemm import fp8_blockscale_gemm_sm90, gemm_fp8_nt_groupwise
 
 from layers.kernels.capability import device_arch
-
-# Both kernels read the scales of x through 16-byte copies: four rows at a time.
-ROWS = 4
+from layers.kernels.fp8.group_scales import group_major, with_whole_rows
 
 
 def multiply_flashinfer(
@@ -25,12 +23,11 @@ def multiply_flashinfer(
     it is given codes and scales.
     """
     with torch.cuda.device_of(a):
-        if device_arch(a.device) == (9, 0):
-            out: torch.Tensor = fp8_blockscale_gemm_sm90(
-                a, b.t(), _padded(a_scale), b_scale, out_dtype=out_dtype
-            )
-            return out
-        return _multiply_sm100(a, b, a_scale, b_scale, out_dtype)
+        if device_arch(a.device) != (9, 0):
+            return _multiply_sm100(a, b, a_scale, b_scale, out_dtype)
+        scales = group_major(a_scale)
+        out: torch.Tensor = fp8_blockscale_gemm_sm90(a, b.t(), scales, b_scale, out_dtype=out_dtype)
+    return out
 
 
 def _multiply_sm100(
@@ -42,18 +39,10 @@ def _multiply_sm100(
 ) -> torch.Tensor:
     """`gemm_fp8_nt_groupwise`, which wants M a multiple of 4. Written to its sources, never run."""
     rows = a.shape[0]
-    padding = (0, 0, 0, -rows % ROWS)
-    a = torch.nn.functional.pad(a.view(torch.uint8), padding).view(torch.float8_e4m3fn)
+    a, a_scale = with_whole_rows(a, a_scale)
     out: torch.Tensor = gemm_fp8_nt_groupwise(
-        *(a, b.t(), _padded(a_scale).t(), b_scale.t().contiguous()),
+        *(a, b.t(), a_scale.t(), b_scale.t().contiguous()),
         scale_major_mode="MN",
         out_dtype=out_dtype,
     )
     return out[:rows]
-
-
-def _padded(scales: torch.Tensor) -> torch.Tensor:
-    """Scales (M, groups) with strides (1, M rounded up to 4), zeros in between."""
-    by_group = scales.t().contiguous()
-    missing = -scales.shape[0] % ROWS
-    return (torch.nn.functional.pad(by_group, (0, missing)) if missing else by_group).t()

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.fp8.per_token_group_fp8_quant import group_major
+from layers.kernels.fp8.group_scales import group_major
 from layers.kernels.triton_matmul import launch, store_tile, tile_of
 
 
@@ -40,6 +40,8 @@ def _multiply(
     a_ptrs = a_ptr + rows[:, None] * a_stride + steps[None, :]
     b_ptrs = b_ptr + columns[None, :] * b_stride + steps[:, None]
     a_scale_ptrs = a_scale_ptr + rows[:, None]
+    # Each group of scales takes whole fours of rows.
+    a_scale_step = tl.cdiv(m, 4) * 4
     # Scale blocks are square and BLOCK_N divides them: one scale of the weight serves the tile.
     b_scale_ptr += tile_column * BLOCK_N // BLOCK_K * groups
     out = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -48,7 +50,7 @@ def _multiply(
         left = k - start
         a = tl.load(a_ptrs + start, mask=row_inside & (steps[None, :] < left), other=0.0)
         b = tl.load(b_ptrs + start, mask=column_inside & (steps[:, None] < left), other=0.0)
-        a_scale = tl.load(a_scale_ptrs + group * m, mask=row_inside, other=0.0)
+        a_scale = tl.load(a_scale_ptrs + group * a_scale_step, mask=row_inside, other=0.0)
         b_scale = tl.load(b_scale_ptr + group)
         # In this order: the product of two small scales alone may leave float32's range.
         out += tl.dot(a, b) * a_scale * b_scale

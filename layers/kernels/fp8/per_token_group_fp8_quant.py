@@ -1,8 +1,7 @@
 """Dynamic e4m3 quantisation of activations, one scale for each 128 values of a token.
 
 The rule is that of `layers.kernels.fp8.per_token_fp8_quant`, a group in place of a row; the last
-group of a row may be shorter. Scales lie group by group, all rows of the first group first, as the
-matmuls on tensor cores read them.
+group of a row may be shorter. How scales lie says `layers.kernels.fp8.group_scales`.
 
 sgl_kernel's `sgl_per_token_group_quant_8bit` is no backend here: its maximum drops a NaN, whose
 code is then -448, it multiplies by the rounded 448 / amax, and it takes neither K that is no
@@ -17,22 +16,15 @@ from typing import Any
 import torch
 
 from layers.kernels.capability import Backend, Needs, Operation
+from layers.kernels.fp8.group_scales import GROUP, group_major
 from layers.kernels.fp8.per_token_fp8_quant import quantise_torch as quantise_rows
 from layers.sharding import ceil_div
-
-GROUP = 128
-
-
-def group_major(scales: torch.Tensor) -> torch.Tensor:
-    """Scales (M, groups) with strides (1, M): copied only if they lie otherwise."""
-    packed = scales.stride(0) == 1 and scales.stride(1) == scales.shape[0]
-    return scales if packed else scales.t().contiguous().t()
 
 
 def quantise_torch(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """x (M, K) float -> codes (M, K) float8_e4m3fn contiguous, scales (M, ceil(K / 128)) float32.
 
-    The scales' strides are (1, M).
+    The scales' strides are (1, M rounded up to 4).
     """
     rows, columns = x.shape
     groups = ceil_div(columns, GROUP)
@@ -40,7 +32,7 @@ def quantise_torch(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     padded = torch.nn.functional.pad(x, (0, groups * GROUP - columns))
     codes, scales = quantise_rows(padded.reshape(rows * groups, GROUP))
     codes = codes.view(rows, groups * GROUP)[:, :columns].contiguous()
-    return codes, scales.view(rows, groups).t().contiguous().t()
+    return codes, group_major(scales.view(rows, groups))
 
 
 def _load_triton() -> Callable[..., Any]:
