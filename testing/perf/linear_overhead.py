@@ -152,7 +152,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 64] if small else [1, 4096])
     parser.add_argument("--rounds", type=int, default=5 if small else 25)
     parser.add_argument("--method", default="", help="only methods whose name holds this")
-    parser.add_argument("--backend", help="only this backend")
+    parser.add_argument("--backends", nargs="+", help="only these backends")
     parser.add_argument("--require", action="store_true", help="exit 1 if a goal is missed")
     args = parser.parse_args()
     args.device = torch.device("cpu") if small else torch.device("cuda", 0)
@@ -168,7 +168,7 @@ def main() -> int:
     report = Report()
     for method in METHODS:
         for backend in method.operation.backends:
-            if args.method in method.name and args.backend in (None, backend.name):
+            if args.method in method.name and backend.name in (args.backends or [backend.name]):
                 run_backend(report, method, backend.name, args)
     report.print(judged)
     return int(args.require and judged and report.missed > 0)
