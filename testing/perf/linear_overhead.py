@@ -11,9 +11,10 @@ side in one run, are timed
 
 Few rows are bound by the host, so they are measured by wall clock, many calls between two
 synchronisations; many rows by events on the GPU. Goals: forward over kernels at most 1.03 at
-M 4096, and at most 15 µs more at M 1. Backends that cannot run are listed with the device that they
-need. The exit code is 0, unless `--require` is given and a goal is missed. On a CPU, where goals
-do not hold, a small layer is timed.
+M 4096, and at most 15 µs more at M 1. The backend `torch`, which says what is right and serves
+nobody, has none. Backends that cannot run are listed with the device that they need. The exit code
+is 0, unless `--require` is given and a goal is missed. On a CPU, where goals do not hold, a small
+layer is timed.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ class Row:
         return f"≤ {MAX_RATIO}" if self.m >= MANY_ROWS else f"≤ {MAX_EXTRA_US:g} µs"
 
     @property
+    def has_goal(self) -> bool:
+        """Not the backend that only says what is right."""
+        return self.backends.split(" + ")[-1] != "torch"
+
+    @property
     def met(self) -> bool:
         """Whether it is reached."""
         if self.m >= MANY_ROWS:
@@ -61,7 +67,7 @@ class Row:
 
     def cells(self, judged: bool) -> list[str]:
         """For the table."""
-        mark = ("met" if self.met else "MISSED") if judged else "—"
+        mark = ("met" if self.met else "MISSED") if judged and self.has_goal else "—"
         return [
             *(self.method, self.backends, str(self.m)),
             *(f"{us:.1f}" for us in (self.layer, self.kernels)),
@@ -84,15 +90,15 @@ class Report:
     absent: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @property
-    def missed(self) -> int:
-        """How many goals were."""
-        return sum(not row.met for row in self.times)
+    def goals(self) -> list[bool]:
+        """Whether each goal was met."""
+        return [row.met for row in self.times if row.has_goal]
 
     def print(self, judged: bool) -> None:
         """Writes the tables; `judged` says whether the goals hold on this device."""
         print(table(HEADS, [row.cells(judged) for row in self.times]))
         if judged:
-            print(f"\n{len(self.times) - self.missed} of {len(self.times)} goals met.")
+            print(f"\n{sum(self.goals)} of {len(self.goals)} goals met.")
         print("\nMemory after post-load, in bytes:\n")
         print(table(MEMORY_HEADS, self.memory))
         if self.absent:
@@ -171,7 +177,7 @@ def main() -> int:
             if args.method in method.name and backend.name in (args.backends or [backend.name]):
                 run_backend(report, method, backend.name, args)
     report.print(judged)
-    return int(args.require and judged and report.missed > 0)
+    return int(args.require and judged and not all(report.goals))
 
 
 if __name__ == "__main__":
