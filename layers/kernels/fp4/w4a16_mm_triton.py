@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.fp4.fp4_triton import decode_e2m1, decode_scale, swizzled_offset
+from layers.kernels.fp4.fp4_triton import decode_pairs, decode_scale, swizzled_offset
 from layers.kernels.fp4.scales import MXFP4, BlockFormat
 from layers.kernels.triton_matmul import store_tile, tile_of
 
@@ -40,12 +40,12 @@ def choose_tiles(m: int) -> Tiles:
 
 
 @triton.jit
-def decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr):
-    """Bytes (N, K / 2) and scales (N, K / GROUP) -> (N, K) float32, exact."""
-    codes = tl.interleave(packed & 0xF, packed >> 4)
-    factor = decode_scale(scale, E8M0)
+def decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr, OPERAND: tl.constexpr):
+    """Bytes (N, K / 2) and scales (N, K / GROUP) -> (N, K) OPERAND, exact."""
+    values = decode_pairs(packed, OPERAND)
+    factor = decode_scale(scale, E8M0).to(OPERAND)
     spread = tl.broadcast_to(factor[:, :, None], (factor.shape[0], factor.shape[1], GROUP))
-    return decode_e2m1(codes) * tl.reshape(spread, codes.shape)
+    return values * tl.reshape(spread, values.shape)
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -65,6 +65,7 @@ def _multiply(
     E8M0: tl.constexpr,
     GROUP: tl.constexpr,
     OPERAND: tl.constexpr,
+    WHOLE_STEPS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -81,14 +82,21 @@ def _multiply(
     weight_ptrs = weight_ptr + columns[:, None] * (k // 2) + halves[None, :]
     out = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
     for start in range(0, k, BLOCK_K):
-        half_inside = halves[None, :] < (k - start) // 2
-        packed = tl.load(weight_ptrs + start // 2, mask=column_inside & half_inside, other=0)
         group = start // GROUP + groups[None, :]
+        # Scales need no mask along N: they are padded to 128 rows, and BLOCK_N divides that.
         scale_ptrs = scale_ptr + swizzled_offset(columns[:, None], group, k // GROUP)
-        scale = tl.load(scale_ptrs, mask=column_inside & (group < k // GROUP), other=0)
-        x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < k - start), other=0.0)
-        weight = decode_tile(packed, scale, GROUP, E8M0)
-        out = tl.dot(weight.to(OPERAND), x.to(OPERAND), acc=out, input_precision="ieee")
+        if WHOLE_STEPS:
+            packed = tl.load(weight_ptrs + start // 2, mask=column_inside, other=0)
+            scale = tl.load(scale_ptrs)
+            x = tl.load(x_ptrs + start, mask=row_inside, other=0.0)
+        else:
+            left = k - start
+            half_inside = column_inside & (halves[None, :] < left // 2)
+            packed = tl.load(weight_ptrs + start // 2, mask=half_inside, other=0)
+            scale = tl.load(scale_ptrs, mask=group < k // GROUP, other=0)
+            x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < left), other=0.0)
+        weight = decode_tile(packed, scale, GROUP, E8M0, OPERAND)
+        out = tl.dot(weight, x.to(OPERAND), acc=out, input_precision="ieee")
     if HAS_ALPHA:
         out *= tl.load(alpha_ptr + columns[:, None], mask=column_inside, other=0.0)
     store_tile(tl.trans(out), bias_ptr, out_ptr, rows, columns, m, n, HAS_BIAS)
@@ -136,6 +144,7 @@ def multiply_triton(
             E8M0=is_mxfp4,
             GROUP=block.group,
             OPERAND=operand_of(x.dtype, block),
+            WHOLE_STEPS=k % tiles.k == 0,
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,
             BLOCK_K=tiles.k,

@@ -82,8 +82,8 @@ def _multiply(
         scale_ptrs = scale_ptr + swizzled_offset(columns[:, None], group, scale_columns)
         scale = tl.load(scale_ptrs, mask=column_inside & (group < scale_columns), other=0)
         a = tl.load(a_ptrs + start * 2, mask=is_pair & (steps[:, None] < left * 2), other=0.0)
-        weight = decode_tile(packed, scale, GROUP, E8M0)
-        out = tl.dot(weight.to(OPERAND), a.to(OPERAND), acc=out, input_precision="ieee")
+        weight = decode_tile(packed, scale, GROUP, E8M0, OPERAND)
+        out = tl.dot(weight, a.to(OPERAND), acc=out, input_precision="ieee")
     if HAS_ALPHA:
         run = columns[:, None] // (n // runs)
         out *= tl.load(alpha_ptr + expert * runs + run, mask=column_inside, other=0.0)
