@@ -119,6 +119,8 @@ def devices() -> Iterator[None]:
         cache = kernel_cache.folder(os.environ)
         os.environ.setdefault("TRITON_CACHE_DIR", f"{cache}/triton")
         os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{cache}/flashinfer")
+        # DeepGEMM's, which FlashInfer calls; it would take the home folder.
+        os.environ.setdefault("TRTLLM_DG_CACHE_DIR", f"{cache}/deep_gemm")
     arch = os.environ["PLUMBLINE_ARCH"]
     machine = gpu_slot.machine_gpus()
     usable = gpu_slot.candidates(machine, arch, os.environ)
