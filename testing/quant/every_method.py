@@ -19,7 +19,7 @@ UNQUANTISED = Method(Unquantised(), None)
 METHODS: list[tuple[Method, dict[str, list[str]]]] = [
     (int8.CHANNEL, int8.CHANNEL_BACKENDS),
     (int8.BLOCK, int8.BLOCK_BACKENDS),
-    (fp8.STATIC, fp8.STATIC_BACKENDS),
+    (fp8.STATIC, fp8.SCALED_BACKENDS),
     (fp8.DYNAMIC, fp8.SCALED_BACKENDS),
     (fp8.CHANNEL, fp8.SCALED_BACKENDS),
     (fp8.BLOCK, fp8.BLOCK_BACKENDS),

@@ -62,19 +62,12 @@ def require_same(reloaded: LoadedLinear, fresh: LoadedLinear) -> None:
         assert np.array_equal(reloaded(x), fresh(x))
 
 
-def runs_here(case: LinearCase) -> bool:
-    """bmm_fp8 takes shards of one scale only."""
-    return not (case.backend == "flashinfer" and case.kind == "qkv")
-
-
 @EACH
 @pytest.mark.parametrize("kind", ["qkv", "row"])
 def test_the_second_checkpoint_is_all_that_is_left(
     method: Method, backend: str | None, kind: str
 ) -> None:
     case = case_of(method, backend, kind)
-    if not runs_here(case):
-        case = replace(case, one_scale=True)
     first, second = (case.checkpoint(np.random.default_rng(seed)) for seed in (34, 35))
     reloaded = build(case, first, device())
     reloaded(natural(np.random.default_rng(70), 9, 512))
@@ -85,8 +78,6 @@ def test_the_second_checkpoint_is_all_that_is_left(
 @EACH
 def test_back_and_forth_and_from_a_fused_file(method: Method, backend: str | None) -> None:
     case = case_of(method, backend)
-    if not runs_here(case):
-        case = replace(case, one_scale=True)
     first, second = (case.checkpoint(np.random.default_rng(seed)) for seed in (36, 37))
     layer = build(case, first, device())
     before = layer(natural(np.random.default_rng(72), 9, 512))

@@ -20,12 +20,11 @@ from testing.quant.fp8.methods import (
     DYNAMIC,
     SCALED_BACKENDS,
     STATIC,
-    STATIC_BACKENDS,
 )
 
 PAIRS = on_every_backend(
     (DYNAMIC, SCALED_BACKENDS),
-    (STATIC, STATIC_BACKENDS),
+    (STATIC, SCALED_BACKENDS),
     (CHANNEL, SCALED_BACKENDS),
     (BLOCK, BLOCK_BACKENDS),
 )

@@ -30,8 +30,6 @@ SCALED_BACKENDS = {
     "gpu": ["torch_scaled_mm", "triton", "torch"],
     "h100": ["torch_scaled_mm", "triton", "sgl_kernel", "torch"],
 }
-# The kernel that takes one scale for x and one for the weight only.
-STATIC_BACKENDS = SCALED_BACKENDS | {"h100": [*SCALED_BACKENDS["h100"], "flashinfer"]}
 BLOCK_BACKENDS = {
     "cpu": ["torch"],
     "gpu": ["triton", "torch"],
