@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +38,16 @@ def seeds(count: int) -> list[int]:
 
 
 def random_case(
-    rng: np.random.Generator, method: Method, k_unit: int = 16, n_unit: int = 16
+    rng: np.random.Generator,
+    method: Method,
+    k_unit: int = 16,
+    n_unit: int = 16,
+    backend: str | None = None,
 ) -> LinearCase:
     """A small layer of any kind, shape, dtype and with or without a bias.
 
     k_unit, n_unit: K, and N of the last shard, are multiples of them; other shards fill blocks.
+    backend: None leaves the choice to the layer.
     """
     kind = str(rng.choice(["column", "row", "replicated", "merged", "qkv"]))
     last = n_unit * int(rng.integers(1, 1 + 192 // n_unit))
@@ -59,23 +65,24 @@ def random_case(
         dtype=str(rng.choice(_DTYPES)),
         bias=bool(rng.integers(2)),
         fused=kind in ("merged", "qkv") and bool(rng.integers(2)),
+        backend=backend,
     )
 
 
-def null_run(method: Method, seed: int, **units: int) -> Alarm | None:
+def null_run(method: Method, seed: int, **options: Any) -> Alarm | None:
     """Build a right layer from one seed and examine it with every probe."""
     rng = np.random.default_rng(seed)
-    case = random_case(rng, method, **units)
+    case = random_case(rng, method, **options)
     checkpoint = case.checkpoint(rng)
     verdict = examine(build(case, checkpoint, device()), checkpoint, rng, recorded=False)
     return None if verdict.ok else Alarm(seed, verdict)
 
 
-def require_silence(method: Method, count: int, **units: int) -> None:
+def require_silence(method: Method, count: int, **options: Any) -> None:
     """Raise AssertionError with the seed of each alarm that `count` right layers raise."""
     tried = seeds(count)
     print(f"{method.format.name}: {len(tried)} right layers, first seed {tried[0]}")
-    alarms = [alarm for seed in tried if (alarm := null_run(method, seed, **units))]
+    alarms = [alarm for seed in tried if (alarm := null_run(method, seed, **options))]
     assert not alarms, f"{len(alarms)} of {len(tried)} right layers raised an alarm:\n" + "\n".join(
         map(str, alarms)
     )

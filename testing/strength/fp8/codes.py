@@ -19,6 +19,11 @@ def quotient(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return x.float() / spread(scales, x.shape[1])
 
 
+def _floats(scales: torch.Tensor) -> torch.Tensor:
+    """Scales as they are, or the powers of two that bytes stand for."""
+    return torch.exp2(scales.float() - 127) if scales.dtype == torch.uint8 else scales
+
+
 def _stepped(codes: torch.Tensor, where: torch.Tensor, step: int) -> torch.Tensor:
     """Codes whose magnitude is one step larger or smaller where asked."""
     moved = codes.view(torch.uint8) + step
@@ -28,14 +33,14 @@ def _stepped(codes: torch.Tensor, where: torch.Tensor, step: int) -> torch.Tenso
 def truncate(x: torch.Tensor, original: Any) -> Any:
     """Towards zero."""
     codes, scales = original(x)
-    beyond = codes.float().abs() > quotient(x, scales).abs()
+    beyond = codes.float().abs() > quotient(x, _floats(scales)).abs()
     return _stepped(codes, beyond, -1), scales
 
 
 def half_away_from_zero(x: torch.Tensor, original: Any) -> Any:
     """As a rounding that adds half a step does."""
     codes, scales = original(x)
-    size = quotient(x, scales).abs()
+    size = quotient(x, _floats(scales)).abs()
     above = _stepped(codes, codes.float().abs() < 448, 1).float().abs()
     tied = (size == (codes.float().abs() + above) / 2) & (above > codes.float().abs())
     return _stepped(codes, tied, 1), scales

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from layers.quantization.fp8_linear import Fp8TensorLinearMethod
 from testing.quant.fp8 import methods
-from testing.strength import eight_bits
+from testing.strength import common
+from testing.strength.common import GRID, NATURAL, RANGE, READ, TIES
 from testing.strength.edits import activations, loading, products, weights
-from testing.strength.eight_bits import GRID, NATURAL, RANGE, READ, TIES
 from testing.strength.fault import Fault
 from testing.strength.fp8 import codes, scales
 from testing.strength.linear_bench import (
@@ -30,9 +30,9 @@ METHODS = {
     CHANNEL: methods.CHANNEL,
     BLOCK: methods.BLOCK,
 }
-BENCHES = {name: eight_bits.benches(method) for name, method in METHODS.items()}
+BENCHES = {name: common.benches(method) for name, method in METHODS.items()}
 # A static layer whose input scale is a power of two, so that x can lie on a tie.
-BENCHES[STATIC]["exact scale"] = eight_bits.benches(methods.STATIC_EXACT)["merged"]
+BENCHES[STATIC]["exact scale"] = common.benches(methods.STATIC_EXACT)["merged"]
 BY_TENSOR, BY_TOKEN = (STATIC, DYNAMIC), (DYNAMIC, CHANNEL)
 DYNAMICS = (DYNAMIC, CHANNEL, BLOCK)
 ALL = (STATIC, *DYNAMICS)
@@ -205,7 +205,7 @@ _CODES = [
     ),
 ]
 FAULTS = [
-    *eight_bits.faults(ALL, _PLACES, _WITHOUT),
+    *common.faults(ALL, _PLACES, _WITHOUT),
     *_SCALES,
     *_INPUT,
     *_CODES,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from testing.quant.int8_methods import BLOCK, CHANNEL
-from testing.strength import eight_bits
+from testing.strength import common
+from testing.strength.common import GRID, NATURAL, RANGE, READ, TIES
 from testing.strength.edits import activations, products, weights
-from testing.strength.eight_bits import GRID, NATURAL, RANGE, READ, TIES
 from testing.strength.fault import Fault
 from testing.strength.int8 import codes
 from testing.strength.linear_bench import in_layer, in_product, in_quantiser
 from testing.strength.places import WHOLE, cell, column, tile
 
 METHODS = {"int8_channel": CHANNEL, "int8_block": BLOCK}
-BENCHES = {name: eight_bits.benches(method) for name, method in METHODS.items()}
+BENCHES = {name: common.benches(method) for name, method in METHODS.items()}
 BOTH = ("int8_channel", "int8_block")
 BLOCK_ONLY, CHANNEL_ONLY = ("int8_block",), ("int8_channel",)
 
@@ -89,7 +89,7 @@ _CODES = [
 ]
 
 FAULTS = [
-    *eight_bits.faults(BOTH, {"scales kept in bf16": {fmt: (cell(0, 5),) for fmt in BOTH}}),
+    *common.faults(BOTH, {"scales kept in bf16": {fmt: (cell(0, 5),) for fmt in BOTH}}),
     *_SCALES,
     *_CODES,
 ]

@@ -1,4 +1,4 @@
-"""Faults that every format of eight-bit codes can have, in a merged layer of two shards.
+"""Faults that a layer of most formats can have, merged of two shards.
 
 gate and up have 256 rows each, K is 512.
 """
@@ -36,10 +36,21 @@ GRID, READ, NATURAL = "lossless grid", "one-hot readback", "natural data"
 TIES, RANGE, CONTAINMENT, ZEROS = "ties", "range of x", "containment", "row of zeros"
 
 
-def benches(method: Method) -> dict[str, Bench]:
+def benches(method: Method, backend: str | None = None) -> dict[str, Bench]:
     """The merged layer, and one with a bias."""
-    merged = LinearCase(method, "merged", 32, {"gate": 256, "up": 256}, 512)
+    merged = LinearCase(method, "merged", 32, {"gate": 256, "up": 256}, 512, backend=backend)
     return {"merged": LinearBench(merged), "bias": LinearBench(replace(merged, bias=True))}
+
+
+# Faults of scales that are floats, weights' and activations'.
+FLOAT_SCALES = (
+    "NaN in every row",
+    "division by a zero row",
+    "one shard's scale off by 1%",
+    "one token's scale off by 1%",
+    "scale off by 1%",
+    "scales kept in bf16",
+)
 
 
 def _fault(
@@ -101,12 +112,12 @@ _STORED = [
 ]
 
 _LOADED = [
-    _fault("gate and up renamed", "loader", in_stream(loading.shards_renamed), NATURAL, GATE, UP),
+    _fault("gate and up renamed", "loader", in_stream(loading.shards_renamed), GRID, GATE, UP),
     _fault(
         "last K block of a shard cut off",
         "loader",
         in_stream(loading.last_k_block_zero),
-        NATURAL,
+        GRID,
         k_block(3, "up"),
     ),
     _fault(
@@ -214,6 +225,9 @@ _PRODUCTS = [
         ("memory", "output"),
     ),
 ]
+
+OF_QUANTISER = tuple(fault.name for fault in _ACTIVATIONS)
+"""Faults that need a quantiser of x."""
 
 
 def faults(
