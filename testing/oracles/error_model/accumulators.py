@@ -38,6 +38,13 @@ HOPPER_FP8_PROMOTED = Accumulator(
 )
 """The same in kernels that add the partial sum to fp32 registers every 128 products. On an H200, by
 `torch._scaled_mm` without fast accumulation: of terms 128 apart the middle survives to j = 23."""
+HOPPER_FP8_BY_32 = Accumulator(
+    "hopper_fp8_by_32", bits=14, truncates=True, at_once=32, promotion=32
+)
+"""The same where each MX block is a product of its own, scaled and added in fp32 registers."""
 HOPPER_BF16 = Accumulator("hopper_bf16", bits=26, stored=24, truncates=True, at_once=16)
 """bf16 and fp16 tensor cores. On an H200 the middle survives to j = 25 in one instruction, and to
 j = 23 across two (extra bits as on A100: Fasi et al., PeerJ CS 7:e330, 2021)."""
+BLACKWELL = Accumulator("blackwell", bits=25, stored=24, truncates=True, at_once=32)
+"""sm100's block-scaled FP4 and FP8 instructions, taken to sum as sm90's do for bf16, with a bit to
+spare. Never measured: no such GPU has run these tests yet."""

@@ -1,7 +1,12 @@
 """The fp8 methods as checkpoints name them, and the backends that each pool promises."""
 
 from testing.harness.linear import Method
-from testing.oracles.error_model.accumulators import HOPPER_FP8, HOPPER_FP8_PROMOTED
+from testing.oracles.error_model.accumulators import (
+    BLACKWELL,
+    HOPPER_FP8,
+    HOPPER_FP8_BY_32,
+    HOPPER_FP8_PROMOTED,
+)
 from testing.oracles.linear_formats.fp8 import Fp8Block, Fp8Channel, Fp8Tensor
 from testing.oracles.linear_formats.mx import Mxfp8
 
@@ -13,6 +18,7 @@ _SUMS = {
     "triton": HOPPER_FP8_PROMOTED,
 }
 _BLOCK_SUMS = dict.fromkeys(_SUMS, HOPPER_FP8_PROMOTED)
+_MX_SUMS = {"triton": HOPPER_FP8_BY_32, "flashinfer": BLACKWELL}
 _STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
 STATIC = Method(Fp8Tensor(static=True), _STATIC, _SUMS)
 STATIC_EXACT = Method(Fp8Tensor(static=True, exact_scale=True), _STATIC, _SUMS)
@@ -23,7 +29,7 @@ BLOCK = Method(
     {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]},
     _BLOCK_SUMS,
 )
-MXFP8 = Method(Mxfp8(), {"quant_method": "mxfp8"}, {"triton": HOPPER_FP8_PROMOTED})
+MXFP8 = Method(Mxfp8(), {"quant_method": "mxfp8"}, _MX_SUMS)
 
 SCALED_BACKENDS = {
     "cpu": ["torch"],
