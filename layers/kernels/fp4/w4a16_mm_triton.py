@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from layers.kernels.fp4.few_rows_triton import multiply_few_rows
 from layers.kernels.fp4.fp4_triton import decode_pairs, decode_scale, swizzled_offset
 from layers.kernels.fp4.scales import MXFP4, BlockFormat
 from layers.kernels.triton_matmul import store_tile, tile_of
@@ -21,19 +22,23 @@ from layers.kernels.triton_matmul import store_tile, tile_of
 
 @dataclass(frozen=True)
 class Tiles:
-    """Rows, columns and K of a step of an output tile, and how a GPU works on it."""
+    """Rows, columns and K of a step of an output tile, and how a GPU works on it.
+
+    splits: parts of K that are summed apart; 0 for the kernel that has no such parts.
+    """
 
     rows: int
     columns: int
     k: int
     warps: int
     stages: int
+    splits: int = 0
 
 
 def choose_tiles(m: int) -> Tiles:
     """Few rows need narrow tiles, so that enough programs share the reading of the weight."""
     if m <= 16:
-        return Tiles(rows=16, columns=32, k=256, warps=4, stages=4)
+        return Tiles(rows=16, columns=16, k=128, warps=8, stages=3, splits=8)
     if m <= 64:
         return Tiles(rows=64, columns=64, k=128, warps=4, stages=3)
     return Tiles(rows=128, columns=128, k=64, warps=8, stages=3)
@@ -44,8 +49,8 @@ def decode_tile(packed, scale, GROUP: tl.constexpr, E8M0: tl.constexpr, OPERAND:
     """Bytes (N, K / 2) and scales (N, K / GROUP) -> (N, K) OPERAND, exact."""
     values = decode_pairs(packed, OPERAND)
     factor = decode_scale(scale, E8M0).to(OPERAND)
-    spread = tl.broadcast_to(factor[:, :, None], (factor.shape[0], factor.shape[1], GROUP))
-    return values * tl.reshape(spread, values.shape)
+    blocks = tl.reshape(values, (factor.shape[0], factor.shape[1], GROUP)) * factor[:, :, None]
+    return tl.reshape(blocks, values.shape)
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -65,7 +70,6 @@ def _multiply(
     E8M0: tl.constexpr,
     GROUP: tl.constexpr,
     OPERAND: tl.constexpr,
-    WHOLE_STEPS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -82,19 +86,14 @@ def _multiply(
     weight_ptrs = weight_ptr + columns[:, None] * (k // 2) + halves[None, :]
     out = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
     for start in range(0, k, BLOCK_K):
+        left = k - start
+        inside = column_inside & (halves[None, :] < left // 2)
+        packed = tl.load(weight_ptrs + start // 2, mask=inside, other=0)
         group = start // GROUP + groups[None, :]
         # Scales need no mask along N: they are padded to 128 rows, and BLOCK_N divides that.
         scale_ptrs = scale_ptr + swizzled_offset(columns[:, None], group, k // GROUP)
-        if WHOLE_STEPS:
-            packed = tl.load(weight_ptrs + start // 2, mask=column_inside, other=0)
-            scale = tl.load(scale_ptrs)
-            x = tl.load(x_ptrs + start, mask=row_inside, other=0.0)
-        else:
-            left = k - start
-            half_inside = column_inside & (halves[None, :] < left // 2)
-            packed = tl.load(weight_ptrs + start // 2, mask=half_inside, other=0)
-            scale = tl.load(scale_ptrs, mask=group < k // GROUP, other=0)
-            x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < left), other=0.0)
+        scale = tl.load(scale_ptrs, mask=group < k // GROUP, other=0)
+        x = tl.load(x_ptrs + start, mask=row_inside & (steps[:, None] < left), other=0.0)
         weight = decode_tile(packed, scale, GROUP, E8M0, OPERAND)
         out = tl.dot(weight, x.to(OPERAND), acc=out, input_precision="ieee")
     if HAS_ALPHA:
@@ -132,19 +131,21 @@ def multiply_triton(
     n = weight.shape[0]
     out = torch.empty((m, n), dtype=out_dtype, device=x.device)
     tiles = choose_tiles(m)
-    is_mxfp4 = block is MXFP4
+    kernel, options = _multiply, {}
+    if tiles.splits:
+        kernel, options = multiply_few_rows, {"SPLITS": tiles.splits}
     grid = (triton.cdiv(m, tiles.rows) * triton.cdiv(n, tiles.columns),)
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(x):
-        _multiply[grid](
+        kernel[grid](
             *(x, weight, weight_scale, x if alpha is None else alpha, x if bias is None else bias),
             *(out, m, n, k, x.stride(0)),
             HAS_ALPHA=alpha is not None,
             HAS_BIAS=bias is not None,
-            E8M0=is_mxfp4,
+            E8M0=block is MXFP4,
             GROUP=block.group,
             OPERAND=operand_of(x.dtype, block),
-            WHOLE_STEPS=k % tiles.k == 0,
+            **options,
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,
             BLOCK_K=tiles.k,
