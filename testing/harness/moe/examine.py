@@ -10,7 +10,7 @@ import torch
 
 from testing.harness.moe.layer import LoadedMoe, MoeCase, build
 from testing.harness.moe.probes import OUTPUT_PROBES, MoeExamination, MoeProbe
-from testing.harness.moe.stage_probes import STAGE_PROBES, StageProbe
+from testing.harness.moe.stage_probes import READBACKS, STAGE_PROBES, StageProbe
 from testing.harness.moe.subject import MoeSubject
 from testing.harness.records import record
 from testing.harness.verdict import Verdict
@@ -36,6 +36,8 @@ def examine(
     verdict = examination.judge(answers.outputs).add(answers.findings)
     if loaded.is_staged:
         for probe in stage_probes:
+            if isinstance(probe, READBACKS) and not loaded.case.reads_back:
+                continue
             checked = probe.examine(loaded, subject, rng)
             verdict.add(checked.findings, {**checked.statistics, **verdict.statistics})
     if recorded:

@@ -160,6 +160,7 @@ STAGE_PROBES: tuple[StageProbe, ...] = (
     ReadbackGateUp(),
     ReadbackDown(),
 )
+READBACKS = (ReadbackGateUp, ReadbackDown)
 
 
 def _to_every_expert(subject: MoeSubject, tokens: int) -> list[Float64]:

@@ -1,6 +1,7 @@
 """The NVFP4 MoE methods as checkpoints name them, and the backends that each pool promises."""
 
 from testing.harness.moe.layer import MoeMethod
+from testing.oracles.error_model.accumulators import HOPPER_BF16
 from testing.oracles.linear_formats.nvfp4 import Nvfp4
 from testing.oracles.moe.propagation import Arithmetic
 from testing.oracles.rounding import FloatType
@@ -16,7 +17,7 @@ def _flashinfer(kind: FloatType) -> Arithmetic:
 W4A4 = MoeMethod(Nvfp4(), _CONFIG, rounds={"flashinfer": _flashinfer})
 # Input scales that are powers of two: x and h can then lie on ties.
 W4A4_EXACT = MoeMethod(Nvfp4(exact_scale=True), _CONFIG)
-W4A16 = MoeMethod(Nvfp4(weight_only=True), _CONFIG)
+W4A16 = MoeMethod(Nvfp4(weight_only=True), _CONFIG, accumulators={"triton": HOPPER_BF16})
 NVFP4_BACKENDS = {
     "cpu": ["torch"],
     "gpu": ["triton", "torch"],
