@@ -8,6 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
+BLOCK = 1024
+
 
 @triton.jit
 def _activate(gate_up_ptr, h_ptr, columns, IS_OAI: tl.constexpr, BLOCK: tl.constexpr):
@@ -30,11 +32,10 @@ def _activate(gate_up_ptr, h_ptr, columns, IS_OAI: tl.constexpr, BLOCK: tl.const
 def _launch(gate_up: torch.Tensor, dtype: torch.dtype, is_oai: bool) -> torch.Tensor:
     rows, columns = gate_up.shape[0], gate_up.shape[1] // 2
     h = torch.empty((rows, columns), dtype=dtype, device=gate_up.device)
-    block = min(triton.next_power_of_2(columns), 1024)
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(gate_up):
-        _activate[(rows, triton.cdiv(columns, block))](
-            *(gate_up, h, columns), IS_OAI=is_oai, BLOCK=block
+        _activate[(rows, triton.cdiv(columns, BLOCK))](
+            *(gate_up, h, columns), IS_OAI=is_oai, BLOCK=BLOCK
         )
     return h
 

@@ -8,15 +8,17 @@ import torch
 import triton
 import triton.language as tl
 
+BLOCK = 1024
 
-@triton.jit
-def _combine(y_ptr, weights_ptr, out_ptr, columns, CHOICES: tl.constexpr, BLOCK: tl.constexpr):
+
+@triton.jit(do_not_specialize=["choices"])
+def _combine(y_ptr, weights_ptr, out_ptr, columns, choices, BLOCK: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < columns
     out = tl.zeros((BLOCK,), dtype=tl.float32)
-    for choice in range(CHOICES):
-        pair = token * CHOICES + choice
+    for choice in range(choices):
+        pair = token * choices + choice
         y = tl.load(y_ptr + pair * columns + column, mask=inside, other=0.0)
         out += y * tl.load(weights_ptr + pair)
     tl.store(out_ptr + token * columns + column, out.to(out_ptr.dtype.element_ty), mask=inside)
@@ -27,10 +29,9 @@ def combine_triton(y: torch.Tensor, weights: torch.Tensor, dtype: torch.dtype) -
     tokens, choices = weights.shape
     columns = y.shape[1]
     out = torch.empty((tokens, columns), dtype=dtype, device=y.device)
-    block = min(triton.next_power_of_2(columns), 1024)
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(y):
-        _combine[(tokens, triton.cdiv(columns, block))](
-            *(y, weights, out, columns), CHOICES=choices, BLOCK=block
+        _combine[(tokens, triton.cdiv(columns, BLOCK))](
+            *(y, weights, out, columns, choices), BLOCK=BLOCK
         )
     return out

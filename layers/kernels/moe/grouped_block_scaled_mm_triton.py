@@ -8,13 +8,19 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.moe.grouped_triton import block_of, choose_tiles, launch, store_pairs
+from layers.kernels.moe.grouped_triton import (
+    NOT_SPECIALISED,
+    block_of,
+    choose_tiles,
+    launch,
+    store_pairs,
+)
 from layers.kernels.moe.routing import Routing
 
 BLOCK = 128
 
 
-@triton.jit(do_not_specialize=["blocks", "pair_count"])
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def _multiply(
     a_ptr,
     weight_ptr,
@@ -26,6 +32,7 @@ def _multiply(
     experts_ptr,
     blocks,
     pair_count,
+    per_row,
     n,
     k,
     a_stride,
@@ -34,7 +41,6 @@ def _multiply(
     a_scale_stride,
     a_scale_step,
     SUM: tl.constexpr,
-    PER_ROW: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -46,7 +52,7 @@ def _multiply(
     steps = tl.arange(0, BLOCK_K)
     is_pair = pairs[:, None] < pair_count
     column_inside = columns[None, :] < n
-    rows = pairs // PER_ROW
+    rows = pairs // per_row
     a_ptrs = a_ptr + rows[:, None] * a_stride + steps[None, :]
     weight_ptrs = weight_ptr + expert * expert_stride + columns[None, :] * row_stride
     weight_ptrs += steps[:, None]

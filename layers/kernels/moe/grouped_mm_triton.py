@@ -8,11 +8,17 @@ import torch
 import triton
 import triton.language as tl
 
-from layers.kernels.moe.grouped_triton import block_of, choose_tiles, launch, store_pairs
+from layers.kernels.moe.grouped_triton import (
+    NOT_SPECIALISED,
+    block_of,
+    choose_tiles,
+    launch,
+    store_pairs,
+)
 from layers.kernels.moe.routing import Routing
 
 
-@triton.jit(do_not_specialize=["blocks", "pair_count"])
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def _multiply(
     a_ptr,
     weight_ptr,
@@ -24,6 +30,7 @@ def _multiply(
     experts_ptr,
     blocks,
     pair_count,
+    per_row,
     n,
     k,
     a_stride,
@@ -31,7 +38,6 @@ def _multiply(
     row_stride,
     a_scale_stride,
     a_scale_step,
-    PER_ROW: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -43,7 +49,7 @@ def _multiply(
     steps = tl.arange(0, BLOCK_K)
     is_pair = pairs[:, None] < pair_count
     column_inside = columns[None, :] < n
-    a_ptrs = a_ptr + (pairs // PER_ROW)[:, None] * a_stride + steps[None, :]
+    a_ptrs = a_ptr + (pairs // per_row)[:, None] * a_stride + steps[None, :]
     weight_ptrs = weight_ptr + expert * expert_stride + columns[None, :] * row_stride
     weight_ptrs += steps[:, None]
     out = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)

@@ -19,6 +19,9 @@ import triton.language as tl
 from layers.kernels.moe.routing import Routing
 from layers.kernels.triton_matmul import tile_of
 
+# Arguments of the kernels that follow from the number of tokens: one compiled kernel serves all.
+NOT_SPECIALISED = ("blocks", "pair_count", "per_row", "a_scale_stride", "a_scale_step")
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -72,10 +75,10 @@ def launch(
         kernel[grid](
             *(a, weight),
             *(unused if t is None else t for t in (a_scale, weight_scale, bias)),
-            *(out, blocks.pairs, blocks.experts, count, routing.pairs),
+            *(out, blocks.pairs, blocks.experts),
+            *(count, routing.pairs, routing.pairs_per_row(a)),
             *(n, k, a.stride(0), weight.stride(0), weight.stride(1)),
             *((0, 0) if a_scale is None else a_scale.stride()),
-            PER_ROW=routing.pairs_per_row(a),
             HAS_BIAS=bias is not None,
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,

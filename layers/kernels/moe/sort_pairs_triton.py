@@ -24,21 +24,21 @@ def _count(ids_ptr, counts_ptr, pair_count, CHUNK: tl.constexpr):
     tl.store(counts_ptr + expert, tl.sum(found, axis=0))
 
 
-@triton.jit(do_not_specialize=["pair_count"])
+@triton.jit(do_not_specialize=["pair_count", "expert_count"])
 def _place(
     ids_ptr,
     counts_ptr,
     pairs_ptr,
     experts_ptr,
     pair_count,
-    EXPERTS: tl.constexpr,
+    expert_count,
     SIZE: tl.constexpr,
     EXPERT_SLOTS: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
     expert = tl.program_id(0)
     others = tl.arange(0, EXPERT_SLOTS)
-    blocks = tl.load(counts_ptr + others, mask=others < EXPERTS, other=0)
+    blocks = tl.load(counts_ptr + others, mask=others < expert_count, other=0)
     blocks = (blocks + SIZE - 1) // SIZE
     first = tl.sum(tl.where(others < expert, blocks, 0), axis=0)
     own = tl.sum(tl.where(others == expert, blocks, 0), axis=0)
@@ -76,8 +76,7 @@ def sort_triton(ids: torch.Tensor, experts: int, size: int) -> Blocks:
     with torch.cuda.device_of(ids):
         _count[(experts,)](ids, counts, pairs, CHUNK=CHUNK)
         _place[(experts,)](
-            *(ids, counts, slots, of_block, pairs),
-            EXPERTS=experts,
+            *(ids, counts, slots, of_block, pairs, experts),
             SIZE=size,
             EXPERT_SLOTS=triton.next_power_of_2(experts),
             CHUNK=CHUNK,

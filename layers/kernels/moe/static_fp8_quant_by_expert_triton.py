@@ -11,6 +11,8 @@ import triton.language as tl
 from layers.kernels.fp8.triton_e4m3 import e4m3_codes
 from layers.kernels.moe.routing import Routing
 
+BLOCK = 1024
+
 
 @triton.jit
 def _quantise(h_ptr, ids_ptr, scale_ptr, codes_ptr, scales_ptr, columns, BLOCK: tl.constexpr):
@@ -33,10 +35,9 @@ def quantise_triton(
     pairs, columns = h.shape
     codes = torch.empty((pairs, columns), dtype=torch.float8_e4m3fn, device=h.device)
     scales = torch.empty((pairs, 1), dtype=torch.float32, device=h.device)
-    block = min(triton.next_power_of_2(columns), 4096)
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(h):
-        _quantise[(pairs, triton.cdiv(columns, block))](
-            *(h, routing.ids, scale, codes, scales, columns), BLOCK=block
+        _quantise[(pairs, triton.cdiv(columns, BLOCK))](
+            *(h, routing.ids, scale, codes, scales, columns), BLOCK=BLOCK
         )
     return codes, scales

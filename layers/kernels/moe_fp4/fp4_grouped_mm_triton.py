@@ -15,7 +15,7 @@ import triton.language as tl
 from layers.kernels.fp4.fp4_triton import swizzled_offset
 from layers.kernels.fp4.scales import MXFP4, BlockFormat
 from layers.kernels.fp4.w4a16_mm_triton import decode_tile, operand_of
-from layers.kernels.moe.grouped_triton import Tiles, block_of, launch, store_pairs
+from layers.kernels.moe.grouped_triton import NOT_SPECIALISED, Tiles, block_of, launch, store_pairs
 from layers.kernels.moe.routing import Routing
 
 
@@ -29,7 +29,7 @@ def choose_tiles(routing: Routing) -> Tiles:
     return Tiles(rows=128, columns=128, k=64, warps=8, stages=3)
 
 
-@triton.jit(do_not_specialize=["blocks", "pair_count"])
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def _multiply(
     a_ptr,
     weight_ptr,
@@ -41,6 +41,7 @@ def _multiply(
     experts_ptr,
     blocks,
     pair_count,
+    per_row,
     n,
     half_k,
     a_stride,
@@ -48,7 +49,6 @@ def _multiply(
     row_stride,
     runs,
     alpha_step,
-    PER_ROW: tl.constexpr,
     HAS_ALPHA: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     E8M0: tl.constexpr,
@@ -69,7 +69,7 @@ def _multiply(
     scale_columns = half_k // (GROUP // 2)
     # Each expert's scales fill whole tiles of 128 rows by 4 columns.
     scale_ptr += expert * (tl.cdiv(n, 128) * tl.cdiv(scale_columns, 4) * 512)
-    a_ptrs = a_ptr + (pairs // PER_ROW)[None, :] * a_stride + steps[:, None]
+    a_ptrs = a_ptr + (pairs // per_row)[None, :] * a_stride + steps[:, None]
     weight_ptrs = weight_ptr + expert * expert_stride + columns[:, None] * row_stride
     weight_ptrs += halves[None, :]
     out = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
