@@ -8,7 +8,7 @@ tensor cores' first operand, which they take from registers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -35,8 +35,16 @@ class Tiles:
     splits: int = 0
 
 
-def choose_tiles(m: int) -> Tiles:
-    """Few rows need narrow tiles, so that enough programs share the reading of the weight."""
+def choose_tiles(m: int, operand: tl.dtype = tl.bfloat16) -> Tiles:
+    """Few rows need narrow tiles, so that enough programs share the reading of the weight.
+
+    At most 96 KiB of shared memory, for which float32 operands need shorter steps.
+    """
+    tiles = _tiles_of(m)
+    return replace(tiles, k=32, stages=2) if operand is tl.float32 else tiles
+
+
+def _tiles_of(m: int) -> Tiles:
     if m <= 16:
         return Tiles(rows=16, columns=16, k=128, warps=8, stages=3, splits=8)
     if m <= 64:
@@ -130,7 +138,8 @@ def multiply_triton(
     m, k = x.shape
     n = weight.shape[0]
     out = torch.empty((m, n), dtype=out_dtype, device=x.device)
-    tiles = choose_tiles(m)
+    operand = operand_of(x.dtype, block)
+    tiles = choose_tiles(m, operand)
     kernel, options = _multiply, {}
     if tiles.splits:
         kernel, options = multiply_few_rows, {"SPLITS": tiles.splits}
@@ -144,7 +153,7 @@ def multiply_triton(
             HAS_BIAS=bias is not None,
             E8M0=block is MXFP4,
             GROUP=block.group,
-            OPERAND=operand_of(x.dtype, block),
+            OPERAND=operand,
             **options,
             BLOCK_M=tiles.rows,
             BLOCK_N=tiles.columns,
