@@ -11,6 +11,7 @@ CLAIMS = {
     "distributed.parallel_state": _layer("Process groups are set up once, without a launcher, and conflicting set-ups are refused."),
     "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product."),
     "moe.expert_parallel": _layer("MoE layers whose experts two processes share, or whose every expert they split, give the whole layer's output."),
+    "moe.faults": _layer("The probes of MoE layers catch planted faults of scales, experts, shards, router and rounding, and name the place."),
     "moe.flashinfer.layouts": _layer("What post-load hands to FlashInfer's NVFP4 and MXFP4 MoE kernels of sm100 decodes to the checkpoint, as their sources read it."),
     "moe.fp8.numerics": _layer("fp8 MoE layers, per tensor, row and 128x128 block, give the checkpoint's output stage by stage and end to end."),
     "moe.int8.numerics": _layer("int8 MoE layers, per channel and 128x128 block, give the checkpoint's output stage by stage and end to end."),

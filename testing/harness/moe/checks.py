@@ -102,11 +102,17 @@ def check_hidden(subject: MoeSubject, tape: Tape, check: str) -> Checked:
 
 
 def check_down(
-    subject: MoeSubject, pairs: Pairs, tape: Tape, check: str, inexact: bool = False
+    subject: MoeSubject,
+    pairs: Pairs,
+    tape: Tape,
+    check: str,
+    inexact: bool = False,
+    exact_ties: bool = False,
 ) -> Checked:
     """The second product of every pair beside ĥ·w2ᵀ, ĥ the declared rule's of the recorded h.
 
     inexact: h is not such that float32 sums of an unquantised product are exact.
+    exact_ties: where h lies on a tie only one code is right, as all arithmetic is exact.
     """
     checkpoint = subject.checkpoint
     declared = subject.case.arithmetic.down or FP32
@@ -120,7 +126,7 @@ def check_down(
             product,
             tape.down[rows],
             checkpoint.layout2,
-            encoded.near_tie * encoded.step,
+            None if exact_ties else encoded.near_tie * encoded.step,
             declared,
             subject.case.accumulator,
             inexact,

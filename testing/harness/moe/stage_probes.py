@@ -69,6 +69,7 @@ class HiddenGrid(StageProbe):
     """h that quantising leaves as it is, put in the activation's place: ĥ·w2ᵀ to its last bits."""
 
     name = "down on the lossless grid"
+    exact_ties = False
 
     def examine(self, loaded: LoadedMoe, subject: MoeSubject, rng: np.random.Generator) -> Checked:
         """The second product, and the sum."""
@@ -86,7 +87,7 @@ class HiddenGrid(StageProbe):
             return Checked(findings, {})
         pairs = Pairs.of(recorded_choice(subject, logits, tape))
         stages = {
-            "down": check_down(subject, pairs, tape, self.name),
+            "down": check_down(subject, pairs, tape, self.name, exact_ties=self.exact_ties),
             "combined": check_combined(subject, pairs, tape, got, f"{self.name}, combine"),
         }
         return _together(stages, findings)
@@ -100,6 +101,7 @@ class HiddenTies(HiddenGrid):
     """h on ties of its quantiser where all arithmetic is exact: half to even leaves one answer."""
 
     name = "down on ties of h"
+    exact_ties = True
 
     def hidden(self, subject: MoeSubject, rng: np.random.Generator, pairs: Pairs) -> Float64 | None:
         """(P, I), if the format has such values."""
