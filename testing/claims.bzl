@@ -14,6 +14,7 @@ CLAIMS = {
     "moe.faults": _layer("The probes of MoE layers catch planted faults of scales, experts, shards, router and rounding, and name the place."),
     "moe.flashinfer.layouts": _layer("What post-load hands to FlashInfer's NVFP4 and MXFP4 MoE kernels of sm100 decodes to the checkpoint, as their sources read it."),
     "moe.fp8.numerics": _layer("fp8 MoE layers, per tensor, row and 128x128 block, give the checkpoint's output stage by stage and end to end."),
+    "moe.inputs": _layer("A MoE layer takes any number of tokens, none included, and refuses inputs of another shape or dtype by name."),
     "moe.int8.numerics": _layer("int8 MoE layers, per channel and 128x128 block, give the checkpoint's output stage by stage and end to end."),
     "moe.loader": _layer("Every cell of every expert's tensors reaches its place in a MoE layer, whatever the checkpoint calls them."),
     "moe.loader_errors": _layer("A wrong, extra, missing or twice loaded tensor of an expert is refused by name before any forward."),

@@ -19,7 +19,7 @@ from testing.moe.fp8.methods import BLOCK as FP8_BLOCK
 from testing.moe.fp8.methods import STATIC as FP8_STATIC
 from testing.moe.int8.methods import BLOCK as INT8_BLOCK
 from testing.moe.int8.methods import CHANNEL as INT8_CHANNEL
-from testing.moe.parallel_moe import RANKS, Job, run_rank
+from testing.moe.parallel.parallel_moe import RANKS, Job, run_rank
 from testing.oracles.error_model.accumulators import HOPPER_BF16
 from testing.oracles.moe.routing import Routing
 from testing.oracles.rounding import round_to
