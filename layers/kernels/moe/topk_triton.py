@@ -37,25 +37,23 @@ def _without(order, index, chosen):
 def _group_scores(
     biased,
     order,
+    group_of,
     index,
-    EXPERTS: tl.constexpr,
-    GROUPS: tl.constexpr,
+    groups,
     SIZE: tl.constexpr,
     GROUP_SIZE: tl.constexpr,
     BEST_OF: tl.constexpr,
 ):
     """For each group the sum of its BEST_OF best scores."""
-    scores = tl.zeros((GROUP_SIZE,), dtype=tl.float32)
     slot = tl.arange(0, GROUP_SIZE)
-    for group in tl.static_range(GROUPS):
-        is_own = index // (EXPERTS // GROUPS) == group
-        left = tl.where(is_own, order, -2147483648)
-        total = 0.0
+    scores = tl.zeros((GROUP_SIZE,), dtype=tl.float32)
+    for group in range(0, groups):
+        left = tl.where(group_of == group, order, -2147483648)
         for _ in tl.static_range(BEST_OF):
             best = _first_largest(left, index, SIZE)
-            total += tl.sum(tl.where(index == best, biased, 0.0), axis=0)
+            score = tl.sum(tl.where(index == best, biased, 0.0), axis=0)
+            scores += tl.where(slot == group, score, 0.0)
             left = _without(left, index, best)
-        scores = tl.where(slot == group, total, scores)
     return scores
 
 
@@ -64,26 +62,37 @@ def _mask_groups(
     biased,
     order,
     index,
-    EXPERTS: tl.constexpr,
-    GROUPS: tl.constexpr,
-    CHOSEN: tl.constexpr,
+    experts,
+    groups,
+    chosen_groups,
     SIZE: tl.constexpr,
     GROUP_SIZE: tl.constexpr,
     BEST_OF: tl.constexpr,
 ):
     """The order, with what -Inf would have for experts of groups that are not among the best."""
-    scores = _group_scores(biased, order, index, EXPERTS, GROUPS, SIZE, GROUP_SIZE, BEST_OF)
+    group_of = index // (experts // groups)
+    scores = _group_scores(biased, order, group_of, index, groups, SIZE, GROUP_SIZE, BEST_OF)
     slot = tl.arange(0, GROUP_SIZE)
-    group_order = tl.where(slot < GROUPS, _order(scores), -2147483648)
+    group_order = tl.where(slot < groups, _order(scores), -2147483648)
     considered = index < 0
-    for _ in tl.static_range(CHOSEN):
+    for _ in range(0, chosen_groups):
         best = _first_largest(group_order, slot, GROUP_SIZE)
-        considered = considered | (index // (EXPERTS // GROUPS) == best)
+        considered = considered | (group_of == best)
         group_order = _without(group_order, slot, best)
-    return tl.where(considered | (index >= EXPERTS), order, -2139095041)
+    return tl.where(considered | (index >= experts), order, -2139095041)
 
 
 @triton.jit
+def _scores(logits, IS_SIGMOID: tl.constexpr):
+    if IS_SIGMOID:
+        scores = 1.0 / (1.0 + tl.exp(-logits))
+    else:
+        shifted = tl.exp(logits - tl.max(logits, axis=0))
+        scores = shifted / tl.sum(shifted, axis=0)
+    return scores
+
+
+@triton.jit(do_not_specialize=["experts", "top_k", "shared", "groups", "chosen_groups"])
 def _select(
     logits_ptr,
     bias_ptr,
@@ -91,11 +100,12 @@ def _select(
     ids_ptr,
     logits_stride,
     factor,
-    EXPERTS: tl.constexpr,
-    TOP_K: tl.constexpr,
-    SHARED: tl.constexpr,
-    GROUPS: tl.constexpr,
-    CHOSEN_GROUPS: tl.constexpr,
+    experts,
+    top_k,
+    shared,
+    groups,
+    chosen_groups,
+    HAS_GROUPS: tl.constexpr,
     BEST_OF: tl.constexpr,
     IS_SIGMOID: tl.constexpr,
     HAS_BIAS: tl.constexpr,
@@ -106,38 +116,33 @@ def _select(
 ):
     token = tl.program_id(0).to(tl.int64)
     index = tl.arange(0, SIZE)
-    inside = index < EXPERTS
+    inside = index < experts
     logits = tl.load(logits_ptr + token * logits_stride + index, mask=inside, other=float("-inf"))
-    logits = logits.to(tl.float32)
-    if IS_SIGMOID:
-        scores = 1.0 / (1.0 + tl.exp(-logits))
-    else:
-        shifted = tl.exp(logits - tl.max(logits, axis=0))
-        scores = shifted / tl.sum(shifted, axis=0)
+    scores = _scores(logits.to(tl.float32), IS_SIGMOID)
     biased = scores
     if HAS_BIAS:
         biased += tl.load(bias_ptr + index, mask=inside, other=0.0).to(tl.float32)
     order = tl.where(inside, _order(biased), -2147483648)
-    if GROUPS > 0:
+    if HAS_GROUPS:
         order = _mask_groups(
-            biased, order, index, EXPERTS, GROUPS, CHOSEN_GROUPS, SIZE, GROUP_SIZE, BEST_OF
+            biased, order, index, experts, groups, chosen_groups, SIZE, GROUP_SIZE, BEST_OF
         )
     slot = tl.arange(0, CHOICES)
     weights = tl.zeros((CHOICES,), dtype=tl.float32)
-    ids = slot - TOP_K + EXPERTS
-    for choice in tl.static_range(TOP_K):
+    # Those behind the routed ones are the shared experts.
+    ids = slot - top_k + experts
+    for choice in range(0, top_k):
         best = _first_largest(order, index, SIZE)
-        weight = tl.sum(tl.where(index == best, scores, 0.0), axis=0)
-        weights = tl.where(slot == choice, weight, weights)
+        weights += tl.where(slot == choice, tl.sum(tl.where(index == best, scores, 0.0)), 0.0)
         ids = tl.where(slot == choice, best, ids)
         order = _without(order, index, best)
     if RENORMALIZE:
         total = tl.sum(weights, axis=0)
         weights = weights / tl.where(total < 1.1754943508222875e-38, 1.1754943508222875e-38, total)
-    weights = tl.where(slot < TOP_K, weights * factor, 1.0)
-    place = token * (TOP_K + SHARED) + slot
-    tl.store(weights_ptr + place, weights, mask=slot < TOP_K + SHARED)
-    tl.store(ids_ptr + place, ids, mask=slot < TOP_K + SHARED)
+    weights = tl.where(slot < top_k, weights * factor, 1.0)
+    place = token * (top_k + shared) + slot
+    tl.store(weights_ptr + place, weights, mask=slot < top_k + shared)
+    tl.store(ids_ptr + place, ids, mask=slot < top_k + shared)
 
 
 def select_triton(
@@ -167,12 +172,9 @@ def select_triton(
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(logits):
         _select[(tokens,)](
-            *(logits, logits if bias is None else bias, weights, ids, logits.stride(0), factor),
-            EXPERTS=experts,
-            TOP_K=top_k,
-            SHARED=shared,
-            GROUPS=groups,
-            CHOSEN_GROUPS=chosen_groups,
+            *(logits, logits if bias is None else bias, weights, ids, logits.stride(0)),
+            *(float(factor), experts, top_k, shared, groups, chosen_groups),
+            HAS_GROUPS=groups > 0,
             BEST_OF=best_of,
             IS_SIGMOID=is_sigmoid,
             HAS_BIAS=bias is not None,
