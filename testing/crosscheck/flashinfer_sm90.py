@@ -1,11 +1,12 @@
 """FlashInfer's block quantisers on an sm90, which lacks one instruction that they use.
 
 Their kernels stand between `#if __CUDA_ARCH__ >= 1000` and `#endif`: below sm100 fp4_quantize,
-mxfp4_quantize and mxfp8_quantize compile, run, and write nothing at all (0.6.13, quantization.cuh,
-quantize_with_block_size). Of what is inside, only `cvt.rn.satfinite.e2m1x2.f32` needs sm100. So
-here the same sources are compiled with the guards lowered to 900, and that conversion is done by
-CUDA's own function for devices without it, `__nv_cvt_float2_to_fp4x2` (cuda_fp4.h): scales,
-reciprocals, their order, padding and swizzle are FlashInfer's, run on the card.
+mxfp4_quantize and mxfp8_quantize compile, run, and write nothing at all (quantization.cuh of 0.6.13
+and 0.7.4; in the PTX for sm_90a each quantize_with_block_size is a single `ret`). Of what is
+inside, only `cvt.rn.satfinite.e2m1x2.f32` needs sm100. So here the same sources are compiled with
+the guards lowered to 900, and that conversion is done by CUDA's own function for devices without
+it, `__nv_cvt_float2_to_fp4x2` (cuda_fp4.h): scales, reciprocals, their order, padding and swizzle
+are FlashInfer's, run on the card.
 """
 
 from __future__ import annotations
