@@ -53,7 +53,7 @@ def test_what_quantises_x_by_tensor_cores_names_the_device(
     monkeypatch: pytest.MonkeyPatch, operation: Operation
 ) -> None:
     pretend(monkeypatch, (9, 0))
-    with pytest.raises(BackendUnavailable, match="'flashinfer' needs CUDA sm100 .*is sm90") as seen:
+    with pytest.raises(BackendUnavailable, match=r"needs CUDA sm100 .* is sm90") as seen:
         select_backend(operation, GPU, GOOD, "flashinfer")
     assert "Backends that can run here: triton, torch" in str(seen.value)
 
