@@ -2,7 +2,9 @@
 
 Groups of 128 along K are multiplied on fp8 tensor cores, scaled and summed in float32. The kernel
 then rounds to bfloat16, where the other backends give float32: a layer on this backend rounds gate,
-up and each expert's output once more.
+up and each expert's output once more. That is why it is not the first choice, and on an H200 Triton
+was faster too: 49 µs against 269 for 64 pairs, 8 experts, N 2048 and K 1024; 1.0 ms against 1.3 for
+32,768 pairs, 64 experts, N 4096 and K 2048.
 
 Sources: sgl-kernel/csrc/moe/fp8_blockwise_moe_kernel.cu, cutlass_moe_helper.cu and
 prepare_moe_input.cu of sglang; python signatures of sgl_kernel 0.4.2 and 0.4.8, which agree.
