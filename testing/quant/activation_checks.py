@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from testing.harness.backends import refusing_shapes_only
 from testing.harness.device import device, pool
 from testing.harness.linear import LinearCase, LoadedLinear, Method, build
 from testing.harness.linear_probes import ActivationCodes, examine
@@ -37,26 +38,28 @@ def identity_layer(
 
 
 def require_codes(method: Method, backend: str, dtype: str, m: int, k: int) -> None:
-    """The layer's x̂ has the declared rule's codes, and their noise."""
-    loaded = identity_layer(method, backend, m, k, dtype)
+    """The layer's x̂ has the declared rule's codes, and their noise; or K does not suit it."""
+    case = LinearCase(method, "column", m, {"": k}, k, dtype=dtype, backend=backend)
     checkpoint = identity_checkpoint(method.format, k)
-    examine(loaded, checkpoint, np.random.default_rng(m * k), [ActivationCodes()]).require()
+    with refusing_shapes_only(case):
+        loaded = build(case, checkpoint, device())
+        examine(loaded, checkpoint, np.random.default_rng(m * k), [ActivationCodes()]).require()
 
 
 def require_leading_dimensions(method: Method, backend: str, m: int) -> None:
-    """x (2, m, 128) gives (2, m, 128), and m may be 0."""
-    loaded = identity_layer(method, backend, max(m, 1), 128)
-    x = natural(np.random.default_rng(1), 2 * m, 128)
-    got = loaded(x.reshape(2, m, 128))
-    assert got.shape == (2, m, 128)
+    """x (2, m, 512) gives (2, m, 512), and m may be 0."""
+    loaded = identity_layer(method, backend, max(m, 1), 512)
+    x = natural(np.random.default_rng(1), 2 * m, 512)
+    got = loaded(x.reshape(2, m, 512))
+    assert got.shape == (2, m, 512)
     if m:
-        assert np.array_equal(got.reshape(2 * m, 128), loaded(x))
+        assert np.array_equal(got.reshape(2 * m, 512), loaded(x))
 
 
 def require_rows_apart(method: Method, backend: str) -> None:
     """A token's codes do not depend on the others: alone or among them, the same bits."""
-    loaded = identity_layer(method, backend, 8, 256)
-    x = natural(np.random.default_rng(2), 8, 256)
+    loaded = identity_layer(method, backend, 8, 512)
+    x = natural(np.random.default_rng(2), 8, 512)
     together = loaded(x)
     alone = np.concatenate([loaded(x[i : i + 1]) for i in range(8)])
     assert np.array_equal(together, alone)

@@ -1,6 +1,6 @@
 """How a kernel adds up the products of a matmul: what the error model has to know of a backend."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,8 @@ class Accumulator:
     at_once: products that one instruction adds to the partial sum.
     promotion: products after which the partial sum moves to an fp32 register and starts again;
         None: never.
+    scales_first: scales are multiplied with each other before the sum is: a product of them below
+        2^-126 may be flushed, and with it what its block adds.
     """
 
     name: str
@@ -22,6 +24,7 @@ class Accumulator:
     truncates: bool = False
     at_once: int = 1
     promotion: int | None = None
+    scales_first: bool = False
 
     def span(self, k: int) -> int:
         """Products that one partial sum takes in, of k in all."""
@@ -38,6 +41,10 @@ HOPPER_FP8_PROMOTED = Accumulator(
 )
 """The same in kernels that add the partial sum to fp32 registers every 128 products. On an H200, by
 `torch._scaled_mm` without fast accumulation: of terms 128 apart the middle survives to j = 23."""
+HOPPER_FP8_SCALES_FIRST = replace(
+    HOPPER_FP8_PROMOTED, name="hopper_fp8_scales_first", scales_first=True
+)
+"""sgl_kernel 0.4.2's block kernel, which writes 0 for 9e-38 where its scales multiply to 1e-38."""
 HOPPER_FP8_BY_32 = Accumulator(
     "hopper_fp8_by_32", bits=14, truncates=True, at_once=32, promotion=32
 )

@@ -28,6 +28,7 @@ shared by a row, or by all: three count as systematic.
 import numpy as np
 
 from testing.oracles.error_model.accumulators import FP32, Accumulator
+from testing.oracles.error_model.flushing import scale_product_noise
 from testing.oracles.error_model.noise import Noise, gamma
 from testing.oracles.error_model.product import Product
 from testing.oracles.error_model.tensor_cores import truncation_noise
@@ -88,4 +89,5 @@ def scaled_block_sums_noise(product: Product, accumulator: Accumulator = FP32) -
         gamma(6) / np.sqrt(3) * np.sqrt((parts**2).sum(axis=0) + product.magnitude**2),
         gamma(3) * np.abs(product.without_bias),
     )
-    return scaling + accumulation_noise(product, accumulator) + operand_noise(product)
+    noise = scaling + accumulation_noise(product, accumulator) + operand_noise(product)
+    return noise + scale_product_noise(product) if accumulator.scales_first else noise

@@ -6,6 +6,7 @@ from testing.oracles.error_model.accumulators import (
     HOPPER_FP8,
     HOPPER_FP8_BY_32,
     HOPPER_FP8_PROMOTED,
+    HOPPER_FP8_SCALES_FIRST,
 )
 from testing.oracles.linear_formats.fp8 import Fp8Block, Fp8Channel, Fp8Tensor
 from testing.oracles.linear_formats.mx import Mxfp8
@@ -17,7 +18,7 @@ _SUMS = {
     "torch_scaled_mm": HOPPER_FP8_PROMOTED,
     "triton": HOPPER_FP8_PROMOTED,
 }
-_BLOCK_SUMS = dict.fromkeys(_SUMS, HOPPER_FP8_PROMOTED)
+_BLOCK_SUMS = dict.fromkeys(_SUMS, HOPPER_FP8_PROMOTED) | {"sgl_kernel": HOPPER_FP8_SCALES_FIRST}
 _MX_SUMS = {"triton": HOPPER_FP8_BY_32, "flashinfer": BLACKWELL}
 _STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
 STATIC = Method(Fp8Tensor(static=True), _STATIC, _SUMS)
