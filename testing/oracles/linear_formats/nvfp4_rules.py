@@ -23,11 +23,14 @@ class Nvfp4Rule(FloatRule):
     def lossless(self, rng: np.random.Generator, m: int, k: int) -> Float64:
         """The middle of a code under a scale that is beyond doubt, a hundredth of a step off.
 
-        Each block has one ±6 times an e4m3 scale of its own, from 1/4 to 448: bf16 moves amax/6/g
-        by 2^-9, and half a step of e4m3 is 2^-5 at least.
+        Each block has one ±6 times an e4m3 scale of its own, from 1/4 to 448, or in a quarter of
+        the rows a subnormal one, which beside larger ones nobody would see: bf16 moves amax/6/g by
+        2^-9, and half a step of e4m3 is 2^-5 at least.
         """
         codes = e2m1.decode(rng.integers(0, 16, (m, k)).astype(np.uint8))
-        scale = e4m3.decode(rng.integers(_QUARTER, e4m3.NAN, (m, k // self._width)))
+        blocks = (m, k // self._width)
+        usual, tiny = rng.integers(_QUARTER, e4m3.NAN, blocks), rng.integers(1, 8, blocks)
+        scale = e4m3.decode(np.where(rng.random((m, 1)) < 0.25, tiny, usual))
         return narrowed(self._topped(rng, codes) * self._spread(scale) * self.scale)
 
     def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64 | None:
