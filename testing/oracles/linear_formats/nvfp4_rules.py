@@ -30,7 +30,9 @@ class Nvfp4Rule(FloatRule):
         codes = e2m1.decode(rng.integers(0, 16, (m, k)).astype(np.uint8))
         blocks = (m, k // self._width)
         usual, tiny = rng.integers(_QUARTER, e4m3.NAN, blocks), rng.integers(1, 8, blocks)
-        scale = e4m3.decode(np.where(rng.random((m, 1)) < 0.25, tiny, usual))
+        # The smallest, 0.5·2^-9·g in eight bits, has to be exact in fp16.
+        share = 0.25 if self.scale >= 2.0**-7 else 0.0
+        scale = e4m3.decode(np.where(rng.random((m, 1)) < share, tiny, usual))
         return narrowed(self._topped(rng, codes) * self._spread(scale) * self.scale)
 
     def ties(self, rng: np.random.Generator, m: int, k: int) -> Float64 | None:
