@@ -48,7 +48,7 @@ class Fp8Tensor(LinearFormat):
             "weight_scale": random_scales(rng, (), gain * _CENTRE),
         }
         if self._static:
-            tensors["input_scale"] = self._input_scale(gain * rng.uniform(0.9, 1.1))
+            tensors["input_scale"] = self._input_scale(gain * rng.uniform(0.95, 1.05))
         return tensors
 
     def decode(self, tensors: Mapping[str, NDArray[Any]]) -> Float64:

@@ -47,7 +47,7 @@ class Nvfp4(LinearFormat):
             "weight": rng.integers(0, 256, (n, k // 2)).astype(np.uint8),
             "weight_scale": as_e4m3(scales),
             "weight_scale_2": random_scales(rng, (), gain * _CENTRE),
-            "input_scale": self._input_scale(gain * rng.uniform(0.9, 1.1)),
+            "input_scale": self._input_scale(gain * rng.uniform(0.95, 1.05)),
         }
 
     def decode(self, tensors: Mapping[str, NDArray[Any]]) -> Float64:
