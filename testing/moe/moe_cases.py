@@ -31,7 +31,7 @@ def moe_cases(method: MoeMethod, block: int = 1) -> list[MoeCase]:
     grouped = replace(case(9, 8, 128, 384), routing=DEEPSEEK, with_correction=True)
     if pool() != "cpu":
         return [
-            replace(case(32, 8, 1024, 1024), reads_back=False),
+            replace(case(32, 8, 1024, 1024), thorough=False),
             replace(
                 grouped,
                 hidden=odd.hidden,
@@ -52,16 +52,31 @@ def moe_cases(method: MoeMethod, block: int = 1) -> list[MoeCase]:
     ]
 
 
+def on_backends(cases: Sequence[MoeCase], backends: Mapping[str, Sequence[str]]) -> list[MoeCase]:
+    """Each case on every backend that this pool promises.
+
+    Of a layer that is not looked at thoroughly a GPU's own backends are enough: the torch backend
+    takes it expert by expert.
+    """
+    own = [b for b in promised(backends) if b != "torch"]
+    return [
+        replace(case, backend=backend)
+        for case in cases
+        for backend in (promised(backends) if case.thorough or not own else own)
+    ]
+
+
 def case_id(case: MoeCase) -> str:
-    """`T5-E4-H336-I256-top2-bfloat16-fused-swiglu_oai-bias`, for pytest."""
+    """`T5-E4-H336-I256-top2-bfloat16-fused-swiglu_oai-bias-torch`, for pytest."""
     shape = case.shape.replace("top ", "top").replace("T ", "T").replace("E ", "E")
     shape = shape.replace("H ", "H").replace("I ", "I").replace(" ", "-")
-    return f"{shape}-{case.dtype}-{case.naming}-{case.activation}" + "-bias" * case.bias
+    flags = "-bias" * case.bias + (f"-{case.backend}" if case.backend else "")
+    return f"{shape}-{case.dtype}-{case.naming}-{case.activation}{flags}"
 
 
 def seed_of(case: MoeCase) -> int:
     """A seed of the case's own, the same in every run and on every backend."""
-    return zlib.crc32(case_id(case).encode())
+    return zlib.crc32(case_id(replace(case, backend=None)).encode())
 
 
 def promised(backends: Mapping[str, Sequence[str]]) -> Sequence[str]:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from testing.harness.moe.layer import LoadedMoe, MoeCase, build
-from testing.harness.moe.probes import OUTPUT_PROBES, MoeExamination, MoeProbe
-from testing.harness.moe.stage_probes import READBACKS, STAGE_PROBES, StageProbe
+from testing.harness.moe.probes import OUTPUT_PROBES, EndToEnd, MoeExamination, MoeProbe
+from testing.harness.moe.stage_probes import STAGE_PROBES, StageProbe, Stages
 from testing.harness.moe.subject import MoeSubject
 from testing.harness.records import record
 from testing.harness.verdict import Verdict
@@ -36,8 +36,6 @@ def examine(
     verdict = examination.judge(answers.outputs).add(answers.findings)
     if loaded.is_staged:
         for probe in stage_probes:
-            if isinstance(probe, READBACKS) and not loaded.case.reads_back:
-                continue
             checked = probe.examine(loaded, subject, rng)
             verdict.add(checked.findings, {**checked.statistics, **verdict.statistics})
     if recorded:
@@ -68,4 +66,7 @@ def examine_case(case: MoeCase, seed: int, device: torch.device | str) -> Verdic
     """Checkpoint, layer and probes of one case, all from one seed."""
     rng = np.random.default_rng(seed)
     checkpoint = case.checkpoint(rng)
-    return examine(build(case, checkpoint, device), checkpoint, rng)
+    loaded = build(case, checkpoint, device)
+    if case.thorough:
+        return examine(loaded, checkpoint, rng)
+    return examine(loaded, checkpoint, rng, (EndToEnd(),), (Stages(),))

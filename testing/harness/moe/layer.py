@@ -56,8 +56,7 @@ class MoeCase:
     naming: what the checkpoint calls its tensors: see `testing.harness.moe.names`.
     with_correction: the router has a correction bias.
     backend: runner asked for; None leaves the choice to the layer.
-    reads_back: look at every weight cell, which takes a forward of H tokens, and one of I, for
-        every expert.
+    thorough: ask all probes; else only what needs no more than a few forwards of T tokens.
     options: further keywords of the layer.
     """
 
@@ -73,7 +72,7 @@ class MoeCase:
     naming: str = "deepseek"
     with_correction: bool = False
     backend: str | None = None
-    reads_back: bool = True
+    thorough: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

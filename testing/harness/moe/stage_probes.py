@@ -162,7 +162,6 @@ STAGE_PROBES: tuple[StageProbe, ...] = (
     ReadbackGateUp(),
     ReadbackDown(),
 )
-READBACKS = (ReadbackGateUp, ReadbackDown)
 
 
 def _to_every_expert(subject: MoeSubject, tokens: int) -> list[Float64]:

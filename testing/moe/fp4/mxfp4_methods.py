@@ -48,7 +48,7 @@ def gpt_oss_cases() -> list[MoeCase]:
             activation="swiglu_oai",
             bias=True,
             naming="gpt_oss",
-            reads_back=hidden < 1024,
+            thorough=hidden < 512,
         )
         for experts, hidden, intermediate in _SHAPES.get(pool(), _GPU_SHAPES)
     ]

@@ -1,7 +1,5 @@
 """fp8 MoE layers with a scale a row against the checkpoint's own meaning."""
 
-from dataclasses import replace
-
 import pytest
 
 import layers.moe.quantization.fp8
@@ -10,12 +8,11 @@ from layers.kernels.moe.grouped_fp8 import GROUPED_FP8_SCALED_MM
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
 from testing.moe.fp8.methods import CHANNEL, FP8_BACKENDS
-from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
+from testing.moe.moe_cases import case_id, moe_cases, on_backends, seed_of
 
 list_moe_backends(GROUPED_FP8_SCALED_MM)
 
 
-@pytest.mark.parametrize("backend", promised(FP8_BACKENDS))
-@pytest.mark.parametrize("case", moe_cases(CHANNEL), ids=case_id)
-def test_channel_layer_is_the_checkpoint(case: MoeCase, backend: str) -> None:
-    require_right_or_refused(replace(case, backend=backend), seed_of(case))
+@pytest.mark.parametrize("case", on_backends(moe_cases(CHANNEL), FP8_BACKENDS), ids=case_id)
+def test_channel_layer_is_the_checkpoint(case: MoeCase) -> None:
+    require_right_or_refused(case, seed_of(case))

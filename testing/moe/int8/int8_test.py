@@ -1,7 +1,5 @@
 """int8 MoE layers, per channel and by blocks, against the checkpoint's own meaning."""
 
-from dataclasses import replace
-
 import pytest
 
 import layers.moe.quantization.int8
@@ -11,18 +9,16 @@ from layers.kernels.moe.grouped_int8 import GROUPED_INT8_BLOCK_SCALED_MM, GROUPE
 from testing.harness.moe.backends import list_moe_backends, require_right_or_refused
 from testing.harness.moe.layer import MoeCase
 from testing.moe.int8.methods import BLOCK, CHANNEL, INT8_BACKENDS
-from testing.moe.moe_cases import case_id, moe_cases, promised, seed_of
+from testing.moe.moe_cases import case_id, moe_cases, on_backends, seed_of
 
 list_moe_backends(GROUPED_INT8_SCALED_MM, GROUPED_INT8_BLOCK_SCALED_MM)
 
 
-@pytest.mark.parametrize("backend", promised(INT8_BACKENDS))
-@pytest.mark.parametrize("case", moe_cases(CHANNEL), ids=case_id)
-def test_channel_layer_is_the_checkpoint(case: MoeCase, backend: str) -> None:
-    require_right_or_refused(replace(case, backend=backend), seed_of(case))
+@pytest.mark.parametrize("case", on_backends(moe_cases(CHANNEL), INT8_BACKENDS), ids=case_id)
+def test_channel_layer_is_the_checkpoint(case: MoeCase) -> None:
+    require_right_or_refused(case, seed_of(case))
 
 
-@pytest.mark.parametrize("backend", promised(INT8_BACKENDS))
-@pytest.mark.parametrize("case", moe_cases(BLOCK), ids=case_id)
-def test_block_layer_is_the_checkpoint(case: MoeCase, backend: str) -> None:
-    require_right_or_refused(replace(case, backend=backend), seed_of(case))
+@pytest.mark.parametrize("case", on_backends(moe_cases(BLOCK), INT8_BACKENDS), ids=case_id)
+def test_block_layer_is_the_checkpoint(case: MoeCase) -> None:
+    require_right_or_refused(case, seed_of(case))
