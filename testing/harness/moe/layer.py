@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -101,9 +101,8 @@ class MoeCase:
     def arithmetic(self) -> Arithmetic:
         """What the runner rounds."""
         backend = self.backend or ""
-        if backend in self.method.rounds:
-            return self.method.rounds[backend](self.kind)
-        return Arithmetic(self.kind, accumulator=self.accumulator)
+        rounds = self.method.rounds.get(backend, Arithmetic)
+        return replace(rounds(self.kind), accumulator=self.accumulator)
 
     @property
     def accumulator(self) -> Accumulator:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from testing.harness.device import pool
 from testing.harness.moe.layer import MoeCase, MoeMethod
-from testing.oracles.error_model.accumulators import HOPPER_BF16
+from testing.oracles.error_model.accumulators import BLACKWELL, HOPPER_BF16
 from testing.oracles.linear_formats.mx import Mxfp4
 from testing.oracles.moe.propagation import Arithmetic
 from testing.oracles.moe.routing import Routing
@@ -20,7 +20,7 @@ MXFP4 = MoeMethod(
     Mxfp4(),
     {"quant_method": "mxfp4"},
     rounds={"flashinfer": _flashinfer},
-    accumulators={"triton": HOPPER_BF16},
+    accumulators={"triton": HOPPER_BF16, "flashinfer": BLACKWELL},
 )
 MXFP4_BACKENDS = {
     "cpu": ["torch"],

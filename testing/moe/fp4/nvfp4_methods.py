@@ -1,7 +1,9 @@
 """The NVFP4 MoE methods as checkpoints name them, and the backends that each pool promises."""
 
+from dataclasses import replace
+
 from testing.harness.moe.layer import MoeMethod
-from testing.oracles.error_model.accumulators import HOPPER_BF16
+from testing.oracles.error_model.accumulators import BLACKWELL, HOPPER_BF16
 from testing.oracles.linear_formats.nvfp4 import Nvfp4
 from testing.oracles.moe.propagation import Arithmetic
 from testing.oracles.rounding import FloatType
@@ -14,9 +16,11 @@ def _flashinfer(kind: FloatType) -> Arithmetic:
     return Arithmetic(kind, gate_up=kind, rounds_hidden=False, down=kind)
 
 
-W4A4 = MoeMethod(Nvfp4(), _CONFIG, rounds={"flashinfer": _flashinfer})
+W4A4 = MoeMethod(
+    Nvfp4(), _CONFIG, rounds={"flashinfer": _flashinfer}, accumulators={"flashinfer": BLACKWELL}
+)
 # Input scales that are powers of two: x and h can then lie on ties.
-W4A4_EXACT = MoeMethod(Nvfp4(exact_scale=True), _CONFIG)
+W4A4_EXACT = replace(W4A4, format=Nvfp4(exact_scale=True))
 W4A16 = MoeMethod(Nvfp4(weight_only=True), _CONFIG, accumulators={"triton": HOPPER_BF16})
 NVFP4_BACKENDS = {
     "cpu": ["torch"],
