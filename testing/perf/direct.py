@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from layers.kernels.fp8.group_scales import with_whole_rows
 from layers.linear.base import LinearBase
 from testing.perf.random_layer import DTYPE
 
@@ -45,6 +46,18 @@ def matmul(layer: LinearBase) -> Matmul:
 def _tensors(layer: LinearBase) -> tuple[torch.Tensor, torch.Tensor]:
     method: Any = layer.quant_method
     return method._weight, method._scale
+
+
+def _scaled_mm_by_blocks(layer: LinearBase) -> Matmul:
+    weight, scale = _tensors(layer)
+    by_column, kernel = scale.t(), torch._scaled_mm
+
+    def multiply(codes: torch.Tensor, x_scale: torch.Tensor) -> torch.Tensor:
+        # It takes rows by fours only.
+        codes, x_scale = with_whole_rows(codes, x_scale)
+        return kernel(codes, weight, x_scale, by_column, out_dtype=DTYPE, use_fast_accum=False)
+
+    return multiply
 
 
 def _scaled_mm(layer: LinearBase) -> Matmul:
@@ -81,7 +94,7 @@ def _flashinfer_tensor(layer: LinearBase) -> Matmul:
 
 _PACKAGES: dict[tuple[str, str], Callable[[LinearBase], Matmul]] = {
     ("fp8_scaled_mm", "torch_scaled_mm"): _scaled_mm,
-    ("fp8_block_scaled_mm", "torch_scaled_mm"): _scaled_mm,
+    ("fp8_block_scaled_mm", "torch_scaled_mm"): _scaled_mm_by_blocks,
     ("int8_scaled_mm", "sgl_kernel"): partial(_sgl_rows, "int8_scaled_mm"),
     ("fp8_scaled_mm", "sgl_kernel"): partial(_sgl_rows, "fp8_scaled_mm"),
     ("fp8_block_scaled_mm", "sgl_kernel"): _sgl_blocks,

@@ -6,6 +6,10 @@ Products inside a group of 128 along K are summed, scaled and added up in float3
 K, and the result is rounded once. The last group and the last block of rows may be shorter. The
 tensor cores of sm90 truncate inside a group (see `layers.kernels.fp8.fp8_scaled_mm`), and no
 backend lets them do so beyond one.
+
+`sgl_kernel` and `flashinfer` multiply the two scales with each other first, which flushes a group
+to zero where their product is below 2^-126 (seen on an H200 with sgl_kernel); so they come after
+`triton`, which does not.
 """
 
 from __future__ import annotations
@@ -123,6 +127,7 @@ FP8_BLOCK_SCALED_MM = Operation(
             ),
             lambda: multiply_torch_scaled_mm,
         ),
+        Backend("triton", Needs(package="triton", min_arch=(8, 9)), _load_triton),
         Backend(
             "sgl_kernel",
             # `fp8_blockwise_scaled_mm`: in 0.4.2, gone from 0.4.8. Its sm100 kernel never ran here.
@@ -138,7 +143,6 @@ FP8_BLOCK_SCALED_MM = Operation(
             ),
             _load_sgl_kernel,
         ),
-        Backend("triton", Needs(package="triton", min_arch=(8, 9)), _load_triton),
         Backend(
             "flashinfer",
             # `fp8_blockscale_gemm_sm90` (DeepGEMM, compiled at run time) stores bfloat16 whatever

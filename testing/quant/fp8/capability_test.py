@@ -37,7 +37,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, arch: tuple[int, int]) -> None:
         ((8, 0), "torch", "torch", "torch"),
         ((8, 9), "torch_scaled_mm", "triton", "triton"),
         ((9, 0), "torch_scaled_mm", "torch_scaled_mm", "triton"),
-        ((10, 0), "torch_scaled_mm", "sgl_kernel", "flashinfer"),
+        ((10, 0), "torch_scaled_mm", "triton", "flashinfer"),
         ((12, 0), "torch_scaled_mm", "triton", "flashinfer"),
     ],
 )
