@@ -45,10 +45,6 @@ HOPPER_FP8_SCALES_FIRST = replace(
     HOPPER_FP8_PROMOTED, name="hopper_fp8_scales_first", scales_first=True
 )
 """sgl_kernel 0.4.2's block kernel, which writes 0 for 9e-38 where its scales multiply to 1e-38."""
-HOPPER_FP8_BY_32 = Accumulator(
-    "hopper_fp8_by_32", bits=14, truncates=True, at_once=32, promotion=32
-)
-"""The same where each MX block is a product of its own, scaled and added in fp32 registers."""
 HOPPER_BF16 = Accumulator("hopper_bf16", bits=26, stored=24, truncates=True, at_once=16)
 """bf16 and fp16 tensor cores. On an H200 the middle survives to j = 25 in one instruction, and to
 j = 23 across two (extra bits as on A100: Fasi et al., PeerJ CS 7:e330, 2021)."""

@@ -3,8 +3,8 @@
 from testing.harness.linear import Method
 from testing.oracles.error_model.accumulators import (
     BLACKWELL,
+    HOPPER_BF16,
     HOPPER_FP8,
-    HOPPER_FP8_BY_32,
     HOPPER_FP8_PROMOTED,
     HOPPER_FP8_SCALES_FIRST,
 )
@@ -19,7 +19,7 @@ _SUMS = {
     "triton": HOPPER_FP8_PROMOTED,
 }
 _BLOCK_SUMS = dict.fromkeys(_SUMS, HOPPER_FP8_PROMOTED) | {"sgl_kernel": HOPPER_FP8_SCALES_FIRST}
-_MX_SUMS = {"triton": HOPPER_FP8_BY_32, "flashinfer": BLACKWELL}
+_MX_SUMS = {"triton": HOPPER_BF16, "flashinfer": BLACKWELL}
 _STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
 STATIC = Method(Fp8Tensor(static=True), _STATIC, _SUMS)
 STATIC_EXACT = Method(Fp8Tensor(static=True, exact_scale=True), _STATIC, _SUMS)
