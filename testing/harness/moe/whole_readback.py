@@ -1,10 +1,10 @@
 """Read the weights of a layer back through its outputs alone, whatever runs inside.
 
-With w1 = w3 = I and x = 2·I, h is silu(2)·2·I, and the output shows a column of w2 a token: each byte
-of its weights and scales that is a step off shows. With w2 = I and x = 2·I, it shows
-silu(2·w1)·2·w3, quantised as h is: what lies in a wrong place shows, but a step of one byte may hide
-where the other factor is small, or behind the quantiser of h (NVFP4: of single bytes planted, six in
-fifteen were seen). A layer whose stages can be watched is read to the last bit by
+With w1 = w3 = I and x = 2·I, h is silu(2)·2·I, and the output shows a column of w2 a token: each
+byte of its weights and scales that is a step off shows. With w2 = I and x = 2·I, it shows
+silu(2·w1)·2·w3, quantised as h is: what lies in a wrong place shows, but a step of one byte may
+hide where the other factor is small, or behind the quantiser of h (NVFP4: of single bytes
+planted, six in fifteen were seen). A layer whose stages can be watched is read to the last bit by
 `testing.harness.moe.stage_probes`.
 """
 
