@@ -29,8 +29,7 @@ UNQUANTISED = MoeMethod(Unquantised(), None, accumulators={"triton": HOPPER_BF16
 
 
 def case_of(method: MoeMethod) -> MoeCase:
-    # Triton's NVFP4 would leave x and h as they are.
-    backend = "torch" if method is W4A4 else None
+    backend = "torch" if pool() == "cpu" else "triton"
     case = MoeCase(method, 8, 4, 128, 256, backend=backend, bias=True)
     return replace(case, naming="gpt_oss", activation="swiglu_oai") if method is MXFP4 else case
 
