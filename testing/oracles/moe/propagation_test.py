@@ -99,22 +99,24 @@ def alarms(comparison: Comparison) -> list[str]:
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("activation", ["silu", "swiglu_oai"])
+def test_a_right_layer_never_alarms(fmt: LinearFormat, activation: str) -> None:
+    require_no_alarm(fmt, activation, Arithmetic(BF16))
+
+
+@pytest.mark.parametrize("fmt", [Int8Channel(), Unquantised()], ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize(
     "arithmetic",
     [
-        Arithmetic(BF16),
         Arithmetic(FP16),
         Arithmetic(BF16, gate_up=BF16),
         Arithmetic(BF16, gate_up=BF16, down=BF16),
         Arithmetic(FP16, weighted=FP16),
         Arithmetic(BF16, down=BF16, weights=BF16),
     ],
-    ids=["bf16", "fp16", "gate_up", "gate_up and down", "weighted", "weights"],
+    ids=["fp16", "gate_up", "gate_up and down", "weighted", "weights"],
 )
-def test_a_right_layer_never_alarms(
-    fmt: LinearFormat, activation: str, arithmetic: Arithmetic
-) -> None:
-    require_no_alarm(fmt, activation, arithmetic)
+def test_nor_does_one_that_rounds_more(fmt: LinearFormat, arithmetic: Arithmetic) -> None:
+    require_no_alarm(fmt, "silu", arithmetic)
 
 
 @pytest.mark.parametrize("fmt", [Unquantised(), Nvfp4()], ids=lambda fmt: fmt.name)
@@ -123,7 +125,7 @@ def test_nor_does_one_that_quantises_h_before_it_is_rounded(fmt: LinearFormat) -
 
 
 def require_no_alarm(fmt: LinearFormat, activation: str, arithmetic: Arithmetic) -> None:
-    for seed in range(6):
+    for seed in range(4):
         rng, checkpoint, x, choice = setting(seed, fmt, arithmetic.kind, activation)
         got = Float32Layer(checkpoint, arithmetic, rng)(x, choice)
         comparison = compare_output(checkpoint, x, choice, got, arithmetic)
