@@ -15,11 +15,11 @@ FlashInfer's take one for the whole matmul: post-load gives each run of neighbou
 equal alphas buffers of its own, and forward launches one matmul a run and a concatenation. A layer
 whose shards agree is one run.
 
-`input_scale` is the largest of the shards', as x is quantised once for all of them. To a shard whose
-own was r times smaller, block scales come out r times smaller than it was calibrated for. That
-costs no bit while they are normal in E4M3 (2^-6 to 448), which is down to blocks of r · 2^-14.8 of
-the shard's own calibrated amax; below, they lose up to log2(r) of their four significant bits. What
-would have saturated no longer does.
+`input_scale` is the largest of the shards', as x is quantised once for all of them. For a shard
+whose own was r times smaller, block scales come out r times smaller than it was calibrated for.
+That costs no bit while they are normal in E4M3 (2^-6 to 448), which is down to blocks of
+r · 2^-14.8 of the shard's own calibrated amax; below, they lose up to log2(r) of their four
+significant bits. What would have saturated no longer does.
 
 **Backends.** `flashinfer` (sm100 and newer; `flashinfer_cudnn`, `flashinfer_cutlass` and
 `flashinfer_trtllm` name one of its kernels) and `torch` quantise x: W4A4. `triton`, the default on
