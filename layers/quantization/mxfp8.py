@@ -6,7 +6,8 @@ Activations take the smallest power of two under which nothing saturates, as Fla
 `mxfp8_quantize` does.
 
 Tensor cores that read such scales are those of sm100 and newer. FlashInfer's kernels for them are
-called as its sources say, and never ran here; elsewhere Triton scales each product of 32 itself.
+called as its sources say, and never ran here; elsewhere Triton scales codes in registers, exactly,
+and multiplies them as bfloat16. No backend keeps a dequantised weight.
 """
 
 from __future__ import annotations
