@@ -11,30 +11,11 @@ from testing.oracles.error_model.accumulators import (
     Accumulator,
 )
 from testing.oracles.error_model.product import Product
+from testing.oracles.error_model.simulated import tensor_core
 from testing.oracles.error_model.tensor_cores import truncation_noise
 from testing.oracles.linear_formats.fp8 import Fp8Channel
 
 ALL = [HOPPER_FP8, HOPPER_FP8_PROMOTED, HOPPER_BF16]
-
-
-def cut(x: Float64, exponent: Float64, bits: int) -> Float64:
-    grid = np.ldexp(1.0, exponent - bits + 1)
-    return np.trunc(x / grid) * grid
-
-
-def tensor_core(x: Float64, w: Float64, accumulator: Accumulator) -> Float64:
-    """x·wᵀ as the instruction's description has it, with sums of spans added exactly."""
-    total, partial = np.zeros((2, len(x), len(w)))
-    for start in range(0, x.shape[1], accumulator.at_once):
-        chunk = slice(start, start + accumulator.at_once)
-        products = x[:, None, chunk] * w[None, :, chunk]
-        addends = np.concatenate([partial[..., None], products], axis=2)
-        exponent = np.frexp(np.abs(addends).max(axis=2))[1] - 1
-        partial = cut(addends, exponent[..., None], accumulator.bits).sum(axis=2)
-        partial = cut(partial, np.frexp(partial)[1] - 1, accumulator.stored)
-        if accumulator.promotion and chunk.stop % accumulator.promotion == 0:
-            total, partial = total + partial, np.zeros_like(partial)
-    return total + partial
 
 
 def operands(k: int) -> tuple[Float64, Float64]:
