@@ -27,6 +27,29 @@ def percent(gain: float | None) -> str:
     return f"{100 * gain:.2g} %" if gain else "rejects right code"
 
 
+def keep_figures(
+    name: str, family: str, found: dict[str, float | None], goal: float, device_name: str
+) -> None:
+    """Print and record the smallest bias by each criterion.
+
+    Raises:
+        AssertionError: the lossless grid finds none as small as the goal.
+    """
+    print(f"{name} {family}: " + ", ".join(f"{label} {percent(g)}" for label, g in found.items()))
+    entry: dict[str, object] = {
+        "format": name,
+        "family": family,
+        "device": device_name,
+        "smallest": found,
+    }
+    record(entry, FILE)
+    gain = found["lossless grid"]
+    assert gain is not None and 0 < gain <= goal, (
+        f"{name}: the smallest bias of a {family} that the lossless grid finds in {SEEDS} seeds is "
+        f"{percent(gain)}, wanted at most {percent(goal)}"
+    )
+
+
 def require_power(
     method: Method, family: str, four_bits: bool = False, backend: str | None = None
 ) -> None:
@@ -35,22 +58,14 @@ def require_power(
     Raises:
         AssertionError: the lossless grid finds none as small as the family's goal.
     """
-    name = method.format.name
     trials = [trial(method, family, seed, backend) for seed in range(SEEDS)]
-    found = {label: smallest(trials, finds) for label, finds in criteria(family, four_bits).items()}
-    print(f"{name} {family}: " + ", ".join(f"{label} {percent(g)}" for label, g in found.items()))
-    entry: dict[str, object] = {
-        "format": name,
-        "family": family,
-        "device": trials[0].loaded.device_name,
-        "backends": trials[0].loaded.backends,
-        "smallest": found,
-    }
-    record(entry, FILE)
-    gain = found["lossless grid"]
-    assert gain is not None and 0 < gain <= GOALS[family], (
-        f"{name}: the smallest bias of a {family} that the lossless grid finds in {SEEDS} seeds is "
-        f"{percent(gain)}, wanted at most {percent(GOALS[family])}"
+    asked = criteria(family, four_bits)
+    keep_figures(
+        method.format.name,
+        family,
+        {label: smallest(trials, finds) for label, finds in asked.items()},
+        GOALS[family],
+        trials[0].loaded.device_name,
     )
 
 

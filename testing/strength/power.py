@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -91,6 +91,7 @@ class Trial:
         return self.loaded.answer([Question(self.x)]).outputs[0]
 
 
+T = TypeVar("T")
 Finds = Callable[[Trial, float], bool]
 """(trial, gain) → the criterion finds something."""
 
@@ -145,7 +146,7 @@ def criteria(family: str, four_bits: bool) -> dict[str, Finds]:
     }
 
 
-def smallest(trials: Sequence[Trial], finds: Finds) -> float | None:
+def smallest(trials: Sequence[T], finds: Callable[[T, float], bool]) -> float | None:
     """The smallest gain, in steps of 2^(1/4), found in all but MISSES of the trials.
 
     A search by halves over the first few trials says where to start; from there the gain is raised
@@ -168,7 +169,7 @@ def smallest(trials: Sequence[Trial], finds: Finds) -> float | None:
     return next(gain for gain in gains[high:] if _found(trials, finds, gain))
 
 
-def _found(trials: Sequence[Trial], finds: Finds, gain: float) -> bool:
+def _found(trials: Sequence[T], finds: Callable[[T, float], bool], gain: float) -> bool:
     missed = 0
     for one in trials:
         missed += not finds(one, gain)

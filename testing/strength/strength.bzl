@@ -6,26 +6,28 @@ PLUMBLINE_FORMAT names; all of them where it is unset.
 
 load("//testing:defs.bzl", "layer_test")
 
-def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100"], shards = None):
+def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100"], shards = None, nightly = []):
     """Declares NAME_faults_test, NAME_power_test, NAME_null_runs_test and a suite NAME of them.
 
     Args:
         name: the format, short.
         format: its name in the tests' own table of formats.
-        family: the claims are quant.FAMILY.faults and quant.FAMILY.strength.
+        family: the claims are FAMILY.faults and FAMILY.strength.
         seconds: dict from each of "faults", "power" and "null_runs" to dict from pool to seconds.
         deps: what the three files import.
         pools: the pools that run them.
         shards: dict from kind to shard_count, for kinds that take long.
+        nightly: kinds that run each night, for their length; the others run on each commit.
     """
     claims = {"faults": "faults", "null_runs": "strength", "power": "strength"}
     for kind, claim in claims.items():
         layer_test(
             name = "%s_%s_test" % (name, kind),
             srcs = [kind + "_test.py"],
-            covers = ["quant.%s.%s" % (family, claim)],
+            covers = ["%s.%s" % (family, claim)],
             env = {"PLUMBLINE_FORMAT": format},
             pools = pools,
+            cadence = "nightly" if kind in nightly else "per-commit",
             seconds = {pool: seconds[kind][pool] for pool in pools},
             shard_count = (shards or {}).get(kind),
             deps = deps,
