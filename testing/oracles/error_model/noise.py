@@ -3,7 +3,9 @@
 A kernel computes v = r + ε and stores y = round(v), r the exact product of what the format holds.
 The rounding of the output is deterministic, so y must lie in [round(r - a), round(r + a)] with
 a ≥ |ε|. With fp32 arithmetic a is thousands of times smaller than an ulp of bf16: almost every
-element of y must equal round(r) bit for bit, and a bias shows as flips to a neighbour.
+element of y must equal round(r) bit for bit, and a bias shows as flips to a neighbour. Tensor cores
+that add e4m3 keep 14 bits only: there a is an ulp or two (`tensor_cores`), and a bias has to stand
+out from the scatter. How a backend adds up is its `Accumulator`, which a test's `Method` states.
 
 Roundings of fp32 are counted as u = 2^-24 each (Higham, Accuracy and Stability of Numerical
 Algorithms, section 3.1): n of them in a row change a value by at most n·u/(1 - n·u).
