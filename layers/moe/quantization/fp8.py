@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from layers.kernels.capability import Operation
+from layers.kernels.fp8.group_scales import GROUP
 from layers.kernels.fp8.per_token_fp8_quant import PER_TOKEN_FP8_QUANT
-from layers.kernels.fp8.per_token_group_fp8_quant import GROUP, PER_TOKEN_GROUP_FP8_QUANT
+from layers.kernels.fp8.per_token_group_fp8_quant import PER_TOKEN_GROUP_FP8_QUANT
 from layers.kernels.fp8.static_fp8_quant import STATIC_FP8_QUANT
 from layers.kernels.moe.grouped_fp8 import GROUPED_FP8_BLOCK_SCALED_MM, GROUPED_FP8_SCALED_MM
 from layers.kernels.moe.routing import Routing
