@@ -23,6 +23,7 @@ CLAIMS = {
     "moe.loader": _layer("Every cell of every expert's tensors reaches its place in a MoE layer, whatever the checkpoint calls them."),
     "moe.loader_errors": _layer("A wrong, extra, missing or twice loaded tensor of an expert is refused by name before any forward."),
     "moe.mxfp4.faults": _layer("The MXFP4 MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
+    "moe.method_choice": _layer("A MoE layer's method follows from the checkpoint's config and the layer's prefix, and some experts are not ignored without the others."),
     "moe.mxfp4.numerics": _layer("MXFP4 MoE layers (gpt-oss) give the checkpoint's output stage by stage and end to end."),
     "moe.mxfp4.strength": _layer("The MXFP4 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
     "moe.nan_rows": _layer("A NaN or an Inf in one token's activations or router logits stays in that token's output."),

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+import layers.quantization.modelopt_fp8
+import layers.quantization.w8a8_fp8  # noqa: F401 the configs register themselves
 from layers.kernels.capability import Operation
 from layers.kernels.fp8.group_scales import GROUP
 from layers.kernels.fp8.per_token_fp8_quant import PER_TOKEN_FP8_QUANT

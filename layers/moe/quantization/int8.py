@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+import layers.quantization.blockwise_int8
+import layers.quantization.w8a8_int8  # noqa: F401 the configs register themselves
 from layers.kernels.moe.grouped_int8 import GROUPED_INT8_BLOCK_SCALED_MM, GROUPED_INT8_SCALED_MM
 from layers.kernels.per_token_group_int8_quant import GROUP, PER_TOKEN_GROUP_INT8_QUANT
 from layers.kernels.per_token_int8_quant import PER_TOKEN_INT8_QUANT

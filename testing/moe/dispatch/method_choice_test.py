@@ -11,7 +11,6 @@ import torch
 import layers.moe.quantization.compressed_tensors
 import layers.moe.quantization.fp8
 import layers.moe.quantization.int8
-import layers.quantization.modelopt_fp8
 import layers.quantization.mxfp8  # noqa: F401 they register themselves
 from layers.moe.layer import FusedMoE
 from layers.moe.topk import TopKConfig
@@ -52,8 +51,7 @@ EXPERTS = [f"{PREFIX}.{e}.{name}" for e in range(4) for name in ("w1", "w2", "w3
 
 def build(config: Mapping[str, Any]) -> FusedMoE:
     quantised = get_quantization_config(config["quant_method"]).from_config(config)
-    sizes = {"num_experts": 4, "hidden_size": 128, "intermediate_size": 128}
-    return FusedMoE(**sizes, topk=TopKConfig(2), quant_config=quantised, prefix=PREFIX)
+    return FusedMoE(4, 128, 128, topk=TopKConfig(2), quant_config=quantised, prefix=PREFIX)
 
 
 @pytest.mark.parametrize(("config", "method"), CONFIGS)
