@@ -22,7 +22,16 @@ def block_scale_faults(
     """
     zero_row = ("finite", output(1, 0, "gate"))
     return [
-        Fault(name + suffix, kind, in_quantiser(change), check, (place,), tuple(formats))
+        # A row of e2m1 codes that are off moves what is named beside it.
+        Fault(
+            name + suffix,
+            kind,
+            in_quantiser(change),
+            check,
+            (place,),
+            tuple(formats),
+            exact=check != NATURAL,
+        )
         for name, kind, change, check, place in (
             (
                 "one token's scales a step off",

@@ -6,7 +6,7 @@ PLUMBLINE_FORMAT names; all of them where it is unset.
 
 load("//testing:defs.bzl", "layer_test")
 
-def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100"], shards = None, nightly = []):
+def strength_tests(*, name, format, family, seconds, deps, gpu_kinds = [], shards = None, nightly = []):
     """Declares NAME_faults_test, NAME_power_test, NAME_null_runs_test and a suite NAME of them.
 
     Args:
@@ -15,7 +15,7 @@ def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100
         family: the claims are FAMILY.faults and FAMILY.strength.
         seconds: dict from each of "faults", "power" and "null_runs" to dict from pool to seconds.
         deps: what the three files import.
-        pools: the pools that run them.
+        gpu_kinds: kinds that run on h100 as well.
         shards: dict from kind to shard_count, for kinds that take long.
         nightly: kinds that run each night, for their length; the others run on each commit.
     """
@@ -26,9 +26,9 @@ def strength_tests(*, name, format, family, seconds, deps, pools = ["cpu", "h100
             srcs = [kind + "_test.py"],
             covers = ["%s.%s" % (family, claim)],
             env = {"PLUMBLINE_FORMAT": format},
-            pools = pools,
+            pools = ["cpu", "h100"] if kind in gpu_kinds else ["cpu"],
             cadence = "nightly" if kind in nightly else "per-commit",
-            seconds = {pool: seconds[kind][pool] for pool in pools},
+            seconds = seconds[kind],
             shard_count = (shards or {}).get(kind),
             deps = deps,
         )

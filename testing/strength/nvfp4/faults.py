@@ -91,8 +91,8 @@ _READ_SWIZZLED = [
         "scales of x of the next block",
         "placement",
         in_code(nvfp4_quant, "swizzle", swizzled.next_block),
-        GRID,
-        (WHOLE,),
+        READ,
+        (cell(0, 0),),
         ONLY,
     ),
 ]
@@ -114,11 +114,20 @@ _GLOBAL = [
         ("input scale missing in alpha", "fold", scales.input_scale_missing, (WHOLE,)),
         ("input scale twice in alpha", "fold", scales.input_scale_twice, (WHOLE,)),
         ("alpha inverted", "scale", scales.inverted, (GATE, UP)),
-        ("alpha in bf16", "scale dtype", scales.alpha_in_bf16, (GATE, UP)),
+        ("alpha in bf16", "scale dtype", scales.alpha_in_bf16, (UP,)),
         ("each shard's own input scale in alpha", "fold", scales.own_input_scale, (GATE,)),
-        ("x quantised by gs / 2", "scale", scales.quantised_by(2.0), (WHOLE,)),
     )
 ]
+_GLOBAL.append(
+    Fault(
+        "x quantised by gs / 2",
+        "scale",
+        in_layer(scales.quantised_by(2.0)),
+        READ,
+        (cell(0, 0),),
+        ONLY,
+    )
+)
 _INPUT = [
     Fault(
         name,
@@ -159,6 +168,17 @@ _BLOCKS = [
         )
     ),
 ]
+_BLOCKS.append(
+    # The rows of the lossless grid whose block scales are all subnormal.
+    Fault(
+        "subnormal scales of x lost",
+        "range",
+        in_code(nvfp4_quant, "encode_e4m3", blocks.at_least_normal),
+        GRID,
+        (("row", "row 9"), ("row", "row 12"), ("row", "row 24")),
+        ONLY,
+    )
+)
 _CODES = [
     Fault(
         "nibbles swapped",
