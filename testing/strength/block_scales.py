@@ -20,7 +20,6 @@ def block_scale_faults(
     nan: the byte that is NaN.
     suffix: of the faults' names.
     """
-    zero_row = ("finite", output(1, 0, "gate"))
     return [
         # A row of e2m1 codes that are off moves what is named beside it.
         Fault(
@@ -52,7 +51,7 @@ def block_scale_faults(
                 "containment",
                 block_bytes.zero_blocks_are_nan(nan),
                 ZEROS,
-                zero_row,
+                ("finite", output(1, 0, "gate")),
             ),
         )
     ]
