@@ -18,15 +18,18 @@ _EASY = Problem(dtype=torch.bfloat16, k=1024, n=2048)
 _LIMIT = re.compile(r"needs (K|N) (divisible|of at)|needs inputs and outputs of")
 
 
-def list_moe_backends(*operations: Operation) -> None:
-    """Have every backend of these operations in the table at the end of the test."""
+def list_moe_backends(*operations: Operation, easy: Problem = _EASY) -> None:
+    """Have every backend of these operations in the table at the end of the test.
+
+    easy: a shape that all of them take.
+    """
     for operation in operations:
-        _list(operation)
+        _list(operation, easy)
 
 
-def _list(operation: Operation) -> None:
+def _list(operation: Operation, easy: Problem) -> None:
     def rows() -> list[BackendRow]:
-        missing = operation.availability(device(), _EASY)
+        missing = operation.availability(device(), easy)
         return [
             BackendRow(operation.name, b.name, b.needs.describe_device(), missing[b.name])
             for b in operation.backends
