@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from tools.plumb import affected, cache, pools, report, run, streams
 from tools.plumb.bazel import Place
+from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.explain import explain
 from tools.plumb.git import Repository
@@ -213,6 +214,14 @@ def _finish(
 def _start(named: Path | None) -> Path:
     """The folder that the user means: `named`, where `bazel run` was called, or here."""
     return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
+
+
+def _loader(workspace: Path | None) -> Loader:
+    root = find_workspace(_start(workspace))
+    return Loader(Repository.find(root), root, cache.folder_for(root), _notify)
+
+
+deps_command.register(app, _loader)
 
 
 def _inside(root: Path, start: Path) -> str:
