@@ -116,6 +116,9 @@ def devices() -> Iterator[None]:
         yield
         return
     if "TEST_TMPDIR" in os.environ:
+        # FlashInfer compiles by `ninja`, which pip puts beside the interpreter; Bazel's PATH has
+        # the system's folders only.
+        os.environ["PATH"] += f"{os.pathsep}{Path(sys.executable).parent}"
         cache = kernel_cache.folder(os.environ)
         os.environ.setdefault("TRITON_CACHE_DIR", f"{cache}/triton")
         os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{cache}/flashinfer")

@@ -222,6 +222,33 @@ def test_a_cpu_target_sees_no_gpu(tmp_path: Path) -> None:
     assert run(hidden, tmp_path, CUDA_VISIBLE_DEVICES="0").returncode == 0
 
 
+def test_a_gpu_target_finds_what_compiles_kernels_and_where_to_keep_them(tmp_path: Path) -> None:
+    driver = tmp_path / "nvidia-smi"
+    driver.write_text("#!/bin/sh\necho '0, GPU-a, 9.0, NVIDIA H100'\n")
+    driver.chmod(0o755)
+    look = (
+        "import os, sys\n\ndef test_a():\n"
+        "    assert os.environ['CUDA_VISIBLE_DEVICES'] == 'GPU-a'\n"
+        "    assert os.environ['PATH'].split(':')[-1] == os.path.dirname(sys.executable)\n"
+        "    for tool in ('TRITON_CACHE', 'TRTLLM_DG_CACHE'):\n"
+        f"        assert os.environ[tool + '_DIR'].startswith({str(tmp_path)!r} + '/kernels/')\n"
+    )
+
+    done = run(
+        look,
+        tmp_path,
+        PATH=f"{tmp_path}:/usr/bin:/bin",
+        PLUMBLINE_ARCH="sm90",
+        PLUMBLINE_GPUS="1",
+        PLUMBLINE_GPU_SLOTS=str(tmp_path / "slots"),
+        PLUMBLINE_KERNEL_CACHE=str(tmp_path / "kernels"),
+        PLUMBLINE_POOL="h100",
+        TEST_TMPDIR=str(tmp_path),
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("arch", ["sm90", "sm100"])
 def test_a_gpu_target_on_a_machine_without_that_gpu_fails_and_names_it(
     tmp_path: Path, arch: str
