@@ -66,9 +66,11 @@ class Reader:
         return self._imports[path]
 
     def files_read(self, path: str) -> tuple[paths.Read, ...]:
-        """The paths that a file names."""
+        """The paths that a file names; none if Python cannot parse it."""
         if path not in self._reads:
-            self._reads[path] = paths.read(self.workspace.text(path), path)
+            readable = not isinstance(self.imports(path), SyntaxError)
+            found = paths.read(self.workspace.text(path), path) if readable else ()
+            self._reads[path] = found
         return self._reads[path]
 
 

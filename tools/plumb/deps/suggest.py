@@ -23,7 +23,7 @@ class Suggestions:
         """(label, why it cannot be added without a thought) for a module."""
         packages = sorted(t.removeprefix("package ") for t in tokens if t.startswith("package "))
         if packages:
-            return self._package(packages)
+            return self._package(packages, target)
         providers = self.resolver.providers
         found = {label for path in tokens for label in providers.get(path, [])}
         choices = sorted(found - {target.label})
@@ -61,7 +61,7 @@ class Suggestions:
                         found.append(target)
         return found
 
-    def _package(self, names: list[str]) -> tuple[str, str]:
+    def _package(self, names: list[str], target: Target) -> tuple[str, str]:
         known = self.workspace.graph.targets.keys() | self._deps
         found = [label for name in names if (label := self.workspace.packages.label(name, known))]
         if not found:
@@ -70,13 +70,7 @@ class Suggestions:
             )
         if len(found) > 1:
             return "", f"several packages provide it; choose one of {', '.join(found)}"
-        conditions = sorted(self._conditions.get(found[0], ()))
-        if conditions:
-            return found[0], (
-                f"it stands elsewhere only in the branch {' or '.join(conditions)} of a select(); "
-                "add it to one here"
-            )
-        return found[0], ""
+        return found[0], self._guard(found[0], target)
 
     def _objection(self, label: str, target: Target) -> str:
         provider = self.workspace.graph.targets[label]
@@ -90,13 +84,17 @@ class Suggestions:
             return f"{label} is testonly and {target.label} is not; move what they share"
         if not _is_visible(provider, target):
             return f"{label} is not visible from there; widen its visibility first"
-        conditions = sorted(self._conditions.get(label, ()))
+        return self._guard(label, target)
+
+    def _guard(self, label: str, target: Target) -> str:
+        """Why `label`, which a plain build leaves out so far, should not come into each one."""
+        holders, conditions = self._holders.get(label, ([], set()))
+        if _is_apart(target) or not (holders or conditions) or not all(map(_is_apart, holders)):
+            return ""
         if conditions:
-            return (
-                f"it stands elsewhere only in the branch {' or '.join(conditions)} of a select(); "
-                "add it to one here"
-            )
-        return ""
+            under = " or ".join(sorted(conditions))
+            return f"elsewhere a plain build leaves it out; add it to a select() under {under}"
+        return "so far only targets tagged manual or gpu have it; add it to a branch of a select()"
 
     def _class(self, label: str) -> str:
         return self.workspace.graph.targets[label].rule_class
@@ -114,16 +112,20 @@ class Suggestions:
         return found
 
     @cached_property
-    def _conditions(self) -> dict[str, set[str]]:
-        """Labels that are deps under a condition alone, with the conditions."""
-        found: dict[str, set[str]] = {}
-        plain: set[str] = set()
+    def _holders(self) -> dict[str, tuple[list[Target], set[str]]]:
+        """For each dep, the targets that have it always, and the conditions of the others."""
+        found: dict[str, tuple[list[Target], set[str]]] = {}
         for target in self.workspace.python.values():
-            conditional = list(branches(target, "deps"))
+            conditional = set(branches(target, "deps"))
             for condition, label in conditional:
-                found.setdefault(label, set()).add(condition)
-            plain |= set(labels(target, "deps")) - {label for _, label in conditional}
-        return {label: c for label, c in found.items() if label not in plain}
+                found.setdefault(label, ([], set()))[1].add(condition)
+            for label in set(labels(target, "deps")) - {label for _, label in conditional}:
+                found.setdefault(label, ([], set()))[0].append(target)
+        return found
+
+
+def _is_apart(target: Target) -> bool:
+    return target.is_manual or "gpu" in target.tags
 
 
 def _is_visible(provider: Target, target: Target) -> bool:
