@@ -237,6 +237,7 @@ def test_a_gpu_target_finds_what_compiles_kernels_and_where_to_keep_them(tmp_pat
     done = run(
         look,
         tmp_path,
+        CUDA_VISIBLE_DEVICES="0",
         PATH=f"{tmp_path}:/usr/bin:/bin",
         PLUMBLINE_ARCH="sm90",
         PLUMBLINE_GPUS="1",
