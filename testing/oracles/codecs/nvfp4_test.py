@@ -8,6 +8,7 @@ from testing.oracles.codecs import e2m1, e4m3, nvfp4
 from testing.oracles.codecs.grid import Codes
 from testing.oracles.codecs.inputs import finite_bf16
 from testing.oracles.codecs.kernels import ULPS, nvfp4_block_scale, nvfp4_quotient, reciprocal
+from testing.oracles.codecs.quantised import WINDOW
 
 
 def bf16_rows(seed: int, m: int = 64, k: int = 1024) -> Float64:
@@ -55,6 +56,12 @@ def test_block_scales_saturate_and_underflow() -> None:
     assert e4m3.decode(got.block_scale).tolist() == [[448.0, 0.0, 2.0**-9]]
     assert nvfp4.dequantise(got)[0, [0, 16, 32]].tolist() == [2688.0, 0.0, 6 * 2.0**-9]
     assert nvfp4.quantise_detail(x, 1.0).step[0, 16] == 0
+
+
+def test_codes_under_a_block_scale_of_zero_are_zero_however_large_x_is() -> None:
+    got = nvfp4.quantise(np.array([[5.0, -3.0] + [0.0] * 14]), 2.0**11)
+    assert got.block_scale.tolist() == [[0]]
+    assert np.isin(e2m1.unpack(got.packed), [0, 8]).all()
 
 
 def test_every_pair_of_code_and_block_scale_survives() -> None:
@@ -156,3 +163,17 @@ def test_float32_kernels_differ_on_near_ties_only() -> None:
     assert seen_scales > 0
     assert seen_codes > 0
     assert tied.mean() < 0.1
+
+
+def test_the_window_is_as_wide_as_chains_of_float32_ask_for() -> None:
+    rng = np.random.default_rng(6)
+    amax, x = np.exp2(rng.uniform(-6, 6, (2, 40_000))).astype(np.float32)
+    wide = rng.choice(e4m3.GRID.magnitudes[8:], x.shape).astype(np.float32)
+    furthest = 0.0
+    for g in rng.uniform(0.001, 0.2, 20).astype(np.float32):
+        for ulps in ULPS:
+            gs = reciprocal(g, ulps)
+            scale = nvfp4_block_scale(amax, gs, ulps) / (amax.astype(float) / (6 * float(g)))
+            element = nvfp4_quotient(x, wide, gs, ulps) / (x / (wide.astype(float) * float(g)))
+            furthest = max(furthest, *(float(np.abs(q - 1).max()) for q in (scale, element)))
+    assert WINDOW / 2 < furthest < WINDOW

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from testing.oracles.arrays import Float32, Float64
+from testing.oracles.error_model.noise import Noise
 from testing.oracles.error_model.product import Product
 from testing.oracles.error_model.sums import (
     accumulation_noise,
@@ -98,6 +99,30 @@ def test_scaled_sums_stay_within(order: Order) -> None:
     bound = scaled_sum_noise(exact).bound
     for got in (applied_apart, applied_at_once, formed_first + bias):
         assert (np.abs(got.astype(float) - exact.exact) <= bound).all()
+
+
+@pytest.mark.parametrize("model", [scaled_sum_noise, scaled_block_sums_noise])
+def test_a_scaled_single_product_stays_within_though_nothing_is_added_up(
+    model: Callable[[Product], Noise],
+) -> None:
+    rng = np.random.default_rng(7)
+    f = np.float32
+    x = np.diag(rng.integers(1, 16, 48).astype(float))
+    w = rng.integers(-15, 16, (400, 48)) * np.exp2(rng.integers(-6, 5, (400, 48)))
+    amax = (448 * np.exp2(rng.uniform(-12, -6, (48, 1)))).astype(f)
+    weight_scale = np.exp2(rng.uniform(-8, -6, len(w))).astype(f)
+    bias = (2.0**-15 * rng.standard_normal(len(w))).astype(f)
+    exact = Product(
+        x * (amax.astype(float) / 448), w * weight_scale.astype(float)[:, None], bias.astype(float)
+    )
+    scale = amax * f(1 / 448)
+    applied_apart = (x @ w.T).astype(f) * scale * weight_scale
+    formed_first = (x.astype(f) * scale) @ (w.astype(f) * weight_scale[:, None]).T
+    bound = model(exact).bound
+    for got in (applied_apart + bias, formed_first + bias):
+        error = np.abs(got.astype(float) - exact.exact)
+        assert (error <= bound).all()
+        assert (error > bound / 2.5).any(), "the bound is much wider than what happens"
 
 
 def test_scaled_block_sums_stay_within() -> None:
