@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tools.plumb import access, inputs, pools, unowned
+from tools.plumb import access, graph, inputs, pools, unowned
 from tools.plumb.access import Access
-from tools.plumb.digest import OUTSIDE, Digests
+from tools.plumb.digest import OUTSIDE
 from tools.plumb.files import changed_paths
 from tools.plumb.graph import Target, canonical
 from tools.plumb.revision import Revision, loaded_outside
-from tools.plumb.why import Chain, Tracer, telling
+from tools.plumb.tracers import Tracers
+from tools.plumb.why import Chain, telling
 
 # How an affected test came to be one.
 INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
 # Bazel never answers such a test from its cache.
 _ALWAYS_TAG = "external"
-_FLAG_DEFAULT = "build_setting_default"
+_OPTION = "option "
+_LINK, _BIT = "->", "its executable bit, which Bazel itself does not notice"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Comparison:
     total: number of tests in the head.
     removed: tests that only the base ran, since they are gone or now tagged manual.
     changed: paths of the files that differ. access: what other targets may now use or no longer.
+    undecided: conditions of select()s of which every branch counted.
     """
 
     tests: list[Affected]
@@ -46,38 +49,57 @@ class Comparison:
     everything: list[str]
     unowned: list[unowned.Decision]
     removed: list[str] = field(default_factory=list)
-    tracer: Tracer | None = None
+    tracer: Tracers | None = None
     access: Access = field(default_factory=Access)
     changed: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
 
 
-def compare(base: Revision | None, head: Revision, no_base: str, *, manual: bool) -> Comparison:
+def compare(
+    base: Revision | None,
+    head: Revision,
+    no_base: str,
+    *,
+    manual: bool,
+    only: Collection[str] = (),
+    configs: Sequence[str] | None = None,
+) -> Comparison:
     """The tests of `head` that differ from `base`.
 
     no_base: why there is no base, when it is None: then every test is affected.
     manual: counts tests tagged manual too, which `bazel test //...` leaves out.
+    only: pools whose tests count; all of them if empty. configs: see Tracers.
     """
-    tests = head.graph.tests() if manual else head.graph.tests_of_all()
+    tests = _tests(head, manual, only)
     if base is None:
         return Comparison(_all(tests, no_base), len(tests), [no_base], [])
-    tracer = Tracer(_digests(base, head, "base"), _digests(head, base, "head"))
+    tracer = Tracers(base, head, configs)
     changed = changed_paths(base.files, head.files)
     decisions = unowned.decide(changed, base, head, unowned.policy_of(head.files))
     everything = _steering_changes(base, head, tracer) + [
         f"{d.path} changed: {d.reason}" for d in decisions if d.affects == unowned.EVERYTHING
     ]
-    before = base.graph.tests() if manual else base.graph.tests_of_all()
+    before = _tests(base, manual, only)
     removed = sorted({t.label for t in before} - {t.label for t in tests})
     if everything:
         found = _all(tests, everything[0])
     else:
         found = [one for t in tests if (one := _affected(t, tracer, changed)) is not None]
     users = access.compare(base.graph, head.graph)
-    return Comparison(found, len(tests), everything, decisions, removed, tracer, users, changed)
+    undecided = tracer.undecided()
+    return Comparison(
+        found, len(tests), everything, decisions, removed, tracer, users, changed, undecided
+    )
 
 
-def _affected(test: Target, tracer: Tracer, changed: list[str]) -> Affected | None:
+def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[Target]:
+    tests = revision.graph.tests() if manual else revision.graph.tests_of_all()
+    return [test for test in tests if not only or pools.placement(test).pool in only]
+
+
+def _affected(test: Target, tracers: Tracers, changed: list[str]) -> Affected | None:
     place = pools.placement(test)
+    tracer = tracers.of_pool(place.pool)
     if not tracer.base.knows(test.label):
         return Affected(test.label, place, NEW, "new test")
     if tracer.changed(test.label):
@@ -100,14 +122,23 @@ def describe(chain: Chain, changed: Iterable[str]) -> str:
     """
     start = chain.labels[0]
     if chain.file is not None:
-        unknown = any(change.name == OUTSIDE for change in chain.changes)
-        return f"{chain.file}, {OUTSIDE}: it cannot be compared" if unknown else chain.file
+        if any(change.name == OUTSIDE for change in chain.changes):
+            return f"{chain.file}, {OUTSIDE}: it cannot be compared"
+        return f"{chain.file}: {_BIT}" if _is_only_mode(chain) else chain.file
     if chain.new:
         return f"{start}: new target"
     names = ", ".join(change.name for change in telling(chain.changes)[:3])
+    if names.startswith(_OPTION):
+        return f".bazelrc: {names.replace(_OPTION, '')}"
     if start.startswith("@"):
         return f"{names} of the lock" if names.startswith("wheel ") else f"{start}: {names}"
     return f"{start}: {names}{_macros(start, changed)}" if names else start
+
+
+def _is_only_mode(chain: Chain) -> bool:
+    values = [str(v).split(" ") for c in chain.changes for v in (c.old, c.new) if v is not None]
+    known = len(values) == 2 and all(len(v) == 2 and _LINK not in v[0] for v in values)
+    return known and values[0][1] == values[1][1]
 
 
 def _macros(label: str, changed: Iterable[str]) -> str:
@@ -126,7 +157,7 @@ def _all(tests: Iterable[Target], reason: str) -> list[Affected]:
     return [Affected(t.label, pools.placement(t), EVERYTHING, short) for t in tests]
 
 
-def _steering_changes(base: Revision, head: Revision, tracer: Tracer) -> list[str]:
+def _steering_changes(base: Revision, head: Revision, tracer: Tracers) -> list[str]:
     """Reasons for which every target may differ, whatever its own digest says."""
     old, new = base.steering, head.steering
     paths = old.identities.keys() | new.identities.keys()
@@ -143,9 +174,16 @@ def _steering_changes(base: Revision, head: Revision, tracer: Tracer) -> list[st
     for label in sorted(_implied(base) | _implied(head)):
         if tracer.changed(label):
             reasons.append(f"{label} changed: toolchains and platforms reach every target")
-    for label, flag in sorted(head.graph.targets.items()):
-        before = base.graph.targets.get(label, flag).attributes.get(_FLAG_DEFAULT)
-        if flag.attributes.get(_FLAG_DEFAULT) != before:
+    if tracer.of_pool(pools.CPU).head.branches.has_transitions():
+        reasons += _flag_changes(base.graph, head.graph)
+    return reasons
+
+
+def _flag_changes(base: graph.Graph, head: graph.Graph) -> list[str]:
+    reasons = []
+    for label, flag in sorted(head.targets.items()):
+        before = base.targets.get(label, flag).attributes.get(graph.FLAG_DEFAULT)
+        if flag.attributes.get(graph.FLAG_DEFAULT) != before:
             reasons.append(f"{label} has another default: transitions may read it anywhere")
     return reasons
 
@@ -161,19 +199,3 @@ def _implied(revision: Revision) -> set[str]:
             if isinstance(toolchain, str):
                 implied.add(canonical(toolchain))
     return implied
-
-
-def _digests(revision: Revision, other: Revision, side: str) -> Digests:
-    settings = _package_settings(revision, other)
-    return Digests(revision.graph, revision.files, revision.steering, settings, side)
-
-
-def _package_settings(revision: Revision, other: Revision) -> dict[str, str]:
-    """package() settings of the packages whose BUILD file differs from the other revision's."""
-    settings = {}
-    files = revision.files
-    for path in filter(inputs.is_build_file, files.entries):
-        if other.files.identity(path) != files.identity(path):
-            text = files.text(path) or ""
-            settings[path.rpartition("/")[0]] = inputs.package_settings(text)
-    return settings

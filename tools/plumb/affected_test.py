@@ -6,6 +6,7 @@ import pytest
 
 from tools.plumb import affected
 from tools.plumb.affected import Comparison, compare
+from tools.plumb.files import Entry
 from tools.plumb.graph import Target
 from tools.plumb.revision import Revision
 from tools.plumb.synthetic import py_test, revision, rule, source
@@ -148,10 +149,10 @@ def test_a_changed_macro_is_named_where_the_build_file_is_as_it_was() -> None:
 
 
 def test_a_steering_file_affects_everything_and_says_so() -> None:
-    found = answer({**FILES, ".bazelrc": "test --x"})
+    found = answer({**FILES, "tools/bazel": "*x"})
 
     assert [t.label for t in found.tests] == ["//a:t", "//b:u"]
-    assert found.everything == [".bazelrc changed: it steers Bazel itself"]
+    assert found.everything == ["tools/bazel changed: it steers Bazel itself"]
     assert {t.cause for t in found.tests} == {"everything"}
 
 
@@ -183,13 +184,65 @@ def test_a_toolchain_of_the_repository_affects_everything() -> None:
     assert len(found.tests) == 2 and "//tc:real changed" in found.everything[0]
 
 
-def test_another_default_of_a_flag_affects_everything_but_a_new_flag_nothing() -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("test --test_env=A=b\n", ["//a:t", "//b:u"]),
+        ("test:h100 --test_env=A=b\n", ["//b:u"]),
+        ("build:h100 --config=more\ntest:more --test_env=A=b\n", ["//b:u"]),
+        ("test:other --test_env=A=b\n", []),
+        ("test --test_output=all\nbuild --jobs 3\n# comment\n", []),
+    ],
+)
+def test_an_option_affects_the_tests_that_it_reaches(options: str, expected: list[str]) -> None:
+    found = answer({**FILES, ".bazelrc": options})
+
+    assert [t.label for t in found.tests] == expected
+    assert {t.because for t in found.tests} <= {".bazelrc: --test_env"}
+
+
+def test_the_config_can_be_named_for_all_pools() -> None:
+    base = revision(FILES, *targets())
+    head = revision({**FILES, ".bazelrc": "test:ci --test_env=A=b\n"}, *targets())
+    found = compare(base, head, "", manual=False, configs=["ci"], only=["h100"])
+
+    assert [t.label for t in found.tests] == ["//b:u"] and found.total == 1
+
+
+def test_another_default_of_a_flag_affects_everything_where_transitions_may_read_it() -> None:
     flag = rule("//f:f", "string_flag", build_setting_default="a")
     other = rule("//f:f", "string_flag", build_setting_default="b")
+    shifts = rule("//f:shifts", **{"$allowlist_function_transition": "x"})
     plain, old, new = (revision(FILES, *targets(), *extra) for extra in ((), (flag,), (other,)))
+    shifted = [revision(FILES, *targets(), shifts, one) for one in (flag, other)]
 
-    assert len(labels(old, new)) == 2
-    assert labels(plain, new) == []
+    assert labels(old, new) == labels(plain, new) == []
+    assert len(labels(*shifted)) == 2
+
+
+def test_a_repository_affects_what_depends_on_it() -> None:
+    def with_version(version: str, more: str = "") -> Revision:
+        archive = 'load("//:x.bzl", "archive")\narchive(name = "z", version = "%s")\n%s'
+        texts = {**FILES, "WORKSPACE": archive % (version, more), "x.bzl": ""}
+        user = py_test("//c:z", ["@z//:z"])
+        return revision(texts, *targets(), user, py_test("//c:w", ["@w//:w"]))
+
+    registered = 'register_toolchains("@z//:t")'
+
+    assert labels(with_version("1"), with_version("2")) == ["//c:z"]
+    assert len(labels(with_version("1", registered), with_version("2", registered))) == 4
+    assert labels(with_version("1"), with_version("1", "# comment")) == []
+
+
+def test_an_executable_bit_is_named_since_bazel_does_not_notice_it() -> None:
+    base = revision(FILES, *targets())
+    # Of the same blob in another mode.
+    head = revision({**FILES, "a/lib.py": "lib"}, *targets())
+    entry = head.files.entries["a/lib.py"]
+    head.files.entries = {**head.files.entries, "a/lib.py": Entry("100755", entry.object_id)}
+    (found,) = compare(base, head, "", manual=False).tests
+
+    assert found.because == "a/lib.py: its executable bit, which Bazel itself does not notice"
 
 
 def test_no_base_affects_everything_with_the_reason() -> None:
@@ -224,7 +277,9 @@ def test_a_test_tagged_external_always_runs() -> None:
 def test_package_settings_count_where_a_build_file_differs() -> None:
     old = revision({**FILES, "a/BUILD": "# x"}, *targets())
     comment = revision({**FILES, "a/BUILD": "# y"}, *targets())
-    features = revision({**FILES, "a/BUILD": 'package(features = ["f"])'}, *targets())
+    features = revision(
+        {**FILES, "a/BUILD": 'package(default_package_metadata = ["f"])'}, *targets()
+    )
 
     assert labels(old, comment) == []
     assert labels(old, features) == ["//a:t"]
@@ -234,7 +289,7 @@ def test_package_settings_count_behind_a_link_too() -> None:
     def behind_link(text: str) -> Revision:
         return revision({**FILES, "a/BUILD": "->../t", "t": text}, *targets(), source("//a:BUILD"))
 
-    assert labels(behind_link(""), behind_link('package(features = ["f"])')) == ["//a:t"]
+    assert labels(behind_link(""), behind_link("package(x = 1)")) == ["//a:t"]
 
 
 def test_near_labels_are_suggested() -> None:

@@ -53,9 +53,14 @@ def read(
     return found
 
 
+def is_built_in(repository: str) -> bool:
+    """True for a repository that Bazel itself defines."""
+    return _BUILT_IN.fullmatch(repository) is not None
+
+
 def of(repository: str, references: dict[str, set[str]]) -> set[str]:
     """The labels that targets of `repository` may depend on."""
-    if _BUILT_IN.fullmatch(repository):
+    if is_built_in(repository):
         return set()
     return references.get(repository, set()) | references.get(ANY, set())
 

@@ -38,6 +38,7 @@ _QUERY = (
     "--noproto:locations",
     "--noproto:flatten_selects",
     "--proto:default_values",
+    "--proto:definition_stack",
     "--proto:rule_inputs_and_outputs",
     "--consistent_labels",
     "--color=no",

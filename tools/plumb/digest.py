@@ -1,9 +1,9 @@
-"""Digests of targets by value: what can change a target's result, and nothing else.
+"""Digests of targets by value: what makes Bazel run a test again, and nothing else.
 
 Counted: rule class and implementation, attributes by value (spelled out or default alike),
-content of sources, package() settings, and all of this of the deps, every select() branch.
-Not counted: visibility, where and by which macro a rule was declared, and tags that only our
-own tools read.
+content of sources, package() settings, options of .bazelrc that reach the rule, and all of this
+of the deps. Of a select() only the branch that the pool's options take, where they decide it.
+Not counted: visibility, where and by which macro a rule was declared.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from tools.plumb import back_references, graph, wheel_lock
 from tools.plumb.files import FileTable
 from tools.plumb.graph import Graph, Target
 from tools.plumb.inputs import SteeringInputs
+from tools.plumb.options import reach
+from tools.plumb.options.branches import Branches, labels_in
+from tools.plumb.starlark.slices import Slices
 
 UNCOUNTED_ATTRIBUTES = frozenset(
     {
@@ -31,9 +34,26 @@ UNCOUNTED_ATTRIBUTES = frozenset(
         "testonly",
         "distribs",
         "licenses",
+        # The conditions of select()s, which stand in the values of those that are not decided.
+        "$config_dependencies",
     }
 )
-UNCOUNTED_TAGS = ("covers:", "seconds:", "suite:", "cadence:")
+# Of a rule that is no test, only these tags say how its actions run; of a test, every tag is part
+# of the action.
+_EXECUTION_TAGS = (
+    "no-",
+    "local",
+    "requires-",
+    "supports-",
+    "block-network",
+    "disable-",
+    "cpu:",
+    "exclusive",
+)
+# Rules whose files reach a test as a tree, in which the order of this attribute does not show.
+_UNORDERED = "data"
+_TREES = ("sh_test", "sh_library", "sh_binary", "py_test", "py_library", "py_binary")
+_HASH = "$rule_implementation_hash"
 # Names a part of a source that two revisions never share.
 OUTSIDE = "behind a link that leaves the workspace"
 # A genquery's output is the graph itself, with what is not counted elsewhere.
@@ -47,6 +67,7 @@ class Digests:
     own: of what a target is by itself. whole: with its deps, so what two revisions compare.
     packages: package name to its package() settings, for those that differ between the two.
     side: what this revision is to the other, such as 'head'.
+    options: what .bazelrc gives `bazel test` for the pool in question: name to values.
     """
 
     graph: Graph
@@ -54,7 +75,13 @@ class Digests:
     steering: SteeringInputs
     packages: Mapping[str, str] = field(default_factory=dict)
     side: str = ""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    slices: Slices | None = None
+    _branches: Branches | None = field(default=None, repr=False)
+    _reaching: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
+    _foreign: dict[str, str] | None = field(default=None, repr=False)
     _own: dict[str, str] = field(default_factory=dict, repr=False)
+    _deps: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _whole: dict[str, str] = field(default_factory=dict, repr=False)
     _locks: dict[str, wheel_lock.Lock] = field(default_factory=dict, repr=False)
     _closures: dict[str, str] = field(default_factory=dict, repr=False)
@@ -70,18 +97,60 @@ class Digests:
         if target.kind != graph.RULE:
             return {}
         parts: dict[str, Any] = {"rule class": target.rule_class}
-        parts |= {
-            name: value
-            for name, value in target.attributes.items()
-            if name not in UNCOUNTED_ATTRIBUTES
-        }
-        parts["tags"] = counted_tags(target)
+        for name, value in target.attributes.items():
+            if name not in UNCOUNTED_ATTRIBUTES and name != graph.DEFINITION:
+                parts[name] = self._value(value)
         settings = self.packages.get(label.partition(":")[0].removeprefix("//"))
         if settings:
             parts["package() settings"] = settings
+        self._settle(target, parts)
         if target.rule_class in _GRAPH_READERS:
             parts["target graph"] = self._whole_graph()
-        return parts
+        return parts | self._options_of(target)
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict) and "elements" in value:
+            return self.branches.resolve(value)[0]
+        return value
+
+    def _settle(self, target: Target, parts: dict[str, Any]) -> None:
+        """Puts in place of what Bazel says of a rule what counts of it."""
+        place = target.attributes.get(graph.DEFINITION)
+        slices = self.slices = self.slices or Slices(self.files, self.steering.own_names)
+        implementation = slices.of(place) if place else None
+        if implementation is not None and _HASH in parts:
+            parts[_HASH] = implementation.digest
+        foreign = place is None and _HASH in parts and target.rule_class not in _TREES
+        reads = implementation.reads if implementation is not None else frozenset[str]()
+        parts["tags"] = sorted(
+            tag
+            for tag in target.tags
+            if target.is_test or foreign or "tags" in reads or tag.startswith(_EXECUTION_TAGS)
+        )
+        known = implementation is not None or reach.without_compiler(target.rule_class)
+        if known and "features" not in reads:
+            _drop_features(parts)
+        data = parts.get(_UNORDERED)
+        if target.rule_class in _TREES and isinstance(data, list):
+            parts[_UNORDERED] = sorted(data, key=str)
+        if target.label in self.options and graph.FLAG_DEFAULT in parts:
+            parts[graph.FLAG_DEFAULT] = self.options[target.label][-1]
+
+    def _options_of(self, target: Target) -> dict[str, Any]:
+        kind = f"{'test ' if target.is_test else ''}{target.rule_class}"
+        if kind not in self._reaching:
+            found = reach.of_rule(self.options, target.rule_class)
+            if target.is_test:
+                found |= reach.of_every_test(self.options)
+            self._reaching[kind] = {f"option --{name}": value for name, value in found.items()}
+        return self._reaching[kind]
+
+    @property
+    def branches(self) -> Branches:
+        """What decides select()s here."""
+        if self._branches is None:
+            self._branches = Branches(self.graph, self.options)
+        return self._branches
 
     def _source(self, path: str) -> dict[str, str]:
         outside = self.files.outside(path)
@@ -121,11 +190,37 @@ class Digests:
         return self._whole[label]
 
     def deps(self, label: str) -> tuple[str, ...]:
-        """What `label` depends on directly; a flag also on what .bazelrc sets it to."""
+        """What `label` depends on directly, without branches that are not taken.
+
+        A flag depends on what .bazelrc sets it to.
+        """
+        if label not in self._deps:
+            self._deps[label] = self._find_deps(label)
+        return self._deps[label]
+
+    def _find_deps(self, label: str) -> tuple[str, ...]:
         target = self.graph.targets.get(label)
-        deps = target.deps if target is not None else ()
-        values = self.steering.flags.get(label)
-        return tuple(sorted({*deps, *values})) if values else deps
+        if target is None:
+            return ()
+        if label in self.options and graph.FLAG_DEFAULT in target.attributes:
+            default = target.attributes[graph.FLAG_DEFAULT]
+            value = self.options[label][-1]
+            named = {graph.canonical(value)} if "//" in value else set()
+            return tuple(sorted(({*target.deps} - {*labels_in(default)}) | named))
+        left: set[str] = set()
+        kept: set[str] = set()
+        for value in target.attributes.values():
+            if isinstance(value, dict) and "elements" in value:
+                _, taken, not_taken = self.branches.resolve(value)
+                kept |= taken
+                left |= not_taken
+        if not left:
+            return target.deps
+        for name, value in target.attributes.items():
+            selects = isinstance(value, dict) and "elements" in value
+            if name not in UNCOUNTED_ATTRIBUTES and not selects:
+                kept.update(labels_in(value))
+        return tuple(dep for dep in target.deps if dep in kept or dep not in left)
 
     def knows(self, label: str) -> bool:
         """True if the label is a target here; leaves outside the graph are always known."""
@@ -139,11 +234,42 @@ class Digests:
         """
         wheel = self._wheel(label)
         if wheel is not None:
-            return wheel
-        return {
+            return wheel | self._others()
+        return self._definition(label) | {
             f"{root}, to which it refers back": self._closure(root)
             for root in sorted(self._back(label))
         }
+
+    def _definition(self, label: str) -> dict[str, str]:
+        """How WORKSPACE defines the repository of `label`, with those that it may refer to."""
+        repository = label[1:].partition("//")[0]
+        definition = self.steering.repositories.get(repository)
+        if definition is None or repository in self.steering.opaque:
+            built_in = back_references.is_built_in(repository)
+            own = {} if definition is None else {f"repository {repository}": definition}
+            return own | ({} if built_in else self._others())
+        return {f"repository {repository}": definition}
+
+    def _others(self) -> dict[str, str]:
+        """The definitions of repositories that any other may use."""
+        if self._foreign is None:
+            defined = self.steering.repositories
+            named = {
+                dep[1:].partition("//")[0]
+                for target in (self.graph.targets.values() if defined else ())
+                for dep in target.deps
+                if dep.startswith("@")
+            } | {
+                value.lstrip("@").partition("//")[0]
+                for values in (self.options.values() if defined else ())
+                for value in values
+            }
+            self._foreign = {
+                f"repository {name}": definition
+                for name, definition in defined.items()
+                if name in self.steering.opaque or name not in named
+            }
+        return self._foreign
 
     def _back(self, label: str) -> set[str]:
         repository = label[1:].partition("//")[0]
@@ -159,7 +285,7 @@ class Digests:
                 if label.startswith("@"):
                     wheel = self._wheel(label)
                     below = self._back(label) if wheel is None else set()
-                    found[label] = wheel
+                    found[label] = self._definition(label) if wheel is None else wheel
                 else:
                     below = set(self.deps(label))
                     found[label] = self.own(label)
@@ -193,9 +319,12 @@ class Digests:
         return self._everything
 
 
-def counted_tags(target: Target) -> list[str]:
-    """The target's tags that count, sorted."""
-    return sorted(tag for tag in target.tags if not tag.startswith(UNCOUNTED_TAGS))
+def _drop_features(parts: dict[str, Any]) -> None:
+    for name in ("features", "rule.defaultSetting"):
+        parts.pop(name, None)
+    lines = parts.pop("package() settings", "").splitlines()
+    if kept := [line for line in lines if "arg='features'" not in line]:
+        parts["package() settings"] = "\n".join(kept)
 
 
 def _hash(value: Any) -> str:

@@ -52,13 +52,43 @@ def test_attributes_count(changed: dict[str, Any]) -> None:
     [
         {"visibility": ["//x"]},
         {"generator_location": "a/BUILD:9:1"},
-        {"tags": ["seconds:9", "cpu", "covers:x.y", "suite:s", "cadence:nightly"]},
+        {"data": ["//a:z", "//a:y"]},
+        {"features": ["x"]},
     ],
 )
-def test_what_changes_no_result_does_not_count(changed: dict[str, Any]) -> None:
-    attributes = {"size": "small", "tags": ["cpu", "seconds:3"]}
+def test_what_makes_no_test_run_again_does_not_count(changed: dict[str, Any]) -> None:
+    attributes = {"size": "small", "tags": ["cpu", "seconds:3"], "data": ["//a:y", "//a:z"]}
 
     assert whole(py_test("//a:t", **attributes)) == whole(py_test("//a:t", **attributes | changed))
+
+
+def test_a_tag_counts_where_an_action_may_see_it() -> None:
+    plain, tagged = rule("//a:x", tags=[]), rule("//a:x", tags=["seconds:9"])
+    starlark = {"$rule_implementation_hash": "h"}
+
+    assert whole(py_test("//a:t", tags=["seconds:1"])) != whole(py_test("//a:t"))
+    assert whole(plain) == whole(tagged)
+    assert whole(rule("//a:x", "genrule", tags=["no-sandbox"])) != whole(rule("//a:x", "genrule"))
+    assert whole(rule("//a:x", "own", **starlark)) != whole(
+        rule("//a:x", "own", tags=["seconds:9"], **starlark)
+    )
+
+
+def test_of_a_rule_of_this_repository_only_what_it_reaches_counts() -> None:
+    text = "def _impl(ctx):\n    return []\nown = rule(implementation = _impl)\n"
+    defined = {"$rule_implementation_hash": "h", "$definition": "r.bzl:3:11: <toplevel>"}
+
+    def with_text(text: str, hashed: str, *tags: str) -> str:
+        target = rule(
+            "//a:x", "own", **{**defined, "$rule_implementation_hash": hashed}, tags=[*tags]
+        )
+        return whole(target, texts={"r.bzl": text})
+
+    plain = with_text(text, "h")
+    assert plain == with_text(f"{text}# x\nother = 1\n", "i") == with_text(text, "h", "seconds:1")
+    assert plain != with_text(text.replace("[]", "[1]"), "h")
+    reading = text.replace("[]", "ctx.attr.tags")
+    assert with_text(reading, "h") != with_text(reading, "h", "seconds:1")
 
 
 def test_the_rule_class_and_the_label_count() -> None:
@@ -83,14 +113,43 @@ def test_a_wheel_counts_with_its_needs_only() -> None:
 
 
 def test_a_flag_counts_with_what_the_rc_file_sets_it_to() -> None:
-    made = graph(py_test("//a:t", ["//pip:torch"]), rule("//pip:torch", "label_flag"))
-    flags = {"//pip:torch": {"@pip_torch//:directory"}}
-    old, new = (
-        digests({"lock": text}, made, locks={"pip": "lock"}, flags=flags).whole("//a:t")
-        for text in (LOCK, LOCK.replace("torch==1", "torch==2"))
-    )
+    flag = rule("//pip:torch", "label_flag", ["//pip:none"], build_setting_default="//pip:none")
+    made = graph(py_test("//a:t", ["//pip:torch"]), flag)
+    locks = SteeringInputs(locks={"pip": "lock"})
 
-    assert old != new
+    def with_lock(text: str, *values: str) -> Digests:
+        options = {"//pip:torch": values} if values else {}
+        return Digests(made, files({"lock": text}), locks, options=options)
+
+    other, wheel = LOCK.replace("torch==1", "torch==2"), "@pip_torch//:directory"
+    assert with_lock(LOCK, wheel).whole("//a:t") != with_lock(other, wheel).whole("//a:t")
+    assert with_lock(LOCK).whole("//a:t") == with_lock(other).whole("//a:t")
+    assert with_lock(LOCK, wheel).deps("//pip:torch") == (wheel,)
+    assert with_lock(LOCK).deps("//pip:torch") == ("//pip:none",)
+
+
+def test_a_branch_that_is_not_taken_does_not_count() -> None:
+    branches = {
+        "type": "LABEL_LIST",
+        "elements": [
+            {
+                "entries": [
+                    {"label": "@//c:gpu", "stringListValue": ["@//a:gpu"]},
+                    {"label": "@//conditions:default", "stringListValue": ["@//a:cpu"]},
+                ]
+            }
+        ],
+    }
+    deps = ("//a:cpu", "//a:gpu", "//c:gpu")
+    setting = rule("//c:gpu", "config_setting", flag_values=[{"key": "@//c:acc", "value": "gpu"}])
+    flag = rule("//c:acc", "string_flag", build_setting_default="none")
+    made = graph(Target("//a:l", "rule", "py_library", {"deps": branches}, deps), setting, flag)
+    cpu = Digests(made, files({}), SteeringInputs())
+    gpu = Digests(made, files({}), SteeringInputs(), options={"//c:acc": ("gpu",)})
+    unknown = Digests(graph(made.targets["//a:l"]), files({}), SteeringInputs())
+
+    assert (cpu.deps("//a:l"), gpu.deps("//a:l")) == (("//a:cpu",), ("//a:gpu",))
+    assert (unknown.deps("//a:l"), unknown.branches.undecided) == (deps, {"//c:gpu"})
 
 
 def test_an_external_repository_counts_what_its_definition_refers_back_to() -> None:

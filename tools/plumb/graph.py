@@ -29,6 +29,11 @@ _SKIPPED_ATTRIBUTE_FIELDS = frozenset(
     {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel", "globCriteria"}
 )
 _SUITE = "test_suite"
+# Where a .bzl file of this repository defines the rule class, beside the rule's own attributes.
+DEFINITION = "$definition"
+FLAG_DEFAULT = "build_setting_default"
+# Of rules that come with Bazel or with another repository.
+_FOREIGN = ("/", "external/")
 RULE, SOURCE, GENERATED, GROUP = "rule", "source", "generated", "group"
 
 
@@ -165,6 +170,9 @@ def _rule(message: Mapping[str, Any]) -> Target:
     for name, value in message.items():
         if name not in _SKIPPED_RULE_FIELDS:
             attributes[f"rule.{name}"] = value
+    place = next(iter(message.get("definitionStack", ())), "/")
+    if not place.startswith(_FOREIGN):
+        attributes[DEFINITION] = place
     deps = {_name(label) for label in message.get("ruleInput", ())}
     for attribute in message.get("attribute", ()):
         for element in attribute.get("selectorList", {}).get("elements", ()):

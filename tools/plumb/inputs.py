@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from tools.plumb import back_references, rc_files
 from tools.plumb.files import FileTable
 from tools.plumb.graph import canonical, source_path
+from tools.plumb.options import rc
+from tools.plumb.starlark import repositories, source
 
 WORKSPACE_FILES = ("WORKSPACE.bazel", "WORKSPACE", "MODULE.bazel")
 _STEERING_FILES = (
@@ -30,6 +32,9 @@ _STEERING_FILES = (
     "tools/bazel",
 )
 _BUILD_FILES = ("BUILD", "BUILD.bazel")
+# What it hides shows in the graph.
+_IGNORED = ".bazelignore"
+_VERSION = ".bazelversion"
 _LOADED_SUFFIXES = (".bzl", ".scl")
 _PIP_RULES = ("pip_parse", "pip_repository", "pip_install")
 _INCLUDED_SUFFIX = ".MODULE.bazel"
@@ -40,21 +45,33 @@ _OWN_NAME = re.compile(
 
 @dataclass
 class SteeringInputs:
-    """identities: path to identity of each file (or folder) that steers Bazel.
+    """identities: path to identity of each file (or folder) that can change every result.
 
+    loaded: the same of those whose effect shows elsewhere: in the graph, in options, or in
+    repositories.
     locks: name of a pip hub, such as 'pip', to the path of its lock.
     labels: targets that options of .bazelrc name, such as a platform.
-    flags: a Starlark flag's label to the labels that .bazelrc sets it to, under any config.
-    configs: names that .bazelrc defines for --config.
+    options: the lines of .bazelrc. configs: names that they define for --config.
+    repositories: name of one that WORKSPACE defines by itself to a digest of its definition.
+    opaque: those of them that may refer to any other.
     back: an external repository's name to the labels that its definition refers back to.
+    own_names: every name by which labels can call the main repository.
     """
 
     identities: dict[str, str] = field(default_factory=dict)
+    loaded: dict[str, str] = field(default_factory=dict)
     locks: dict[str, str] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
-    flags: dict[str, set[str]] = field(default_factory=dict)
+    options: list[rc.Line] = field(default_factory=list)
     configs: set[str] = field(default_factory=set)
+    repositories: dict[str, str] = field(default_factory=dict)
+    opaque: set[str] = field(default_factory=set)
     back: dict[str, set[str]] = field(default_factory=dict)
+    own_names: frozenset[str] = frozenset({""})
+
+    def paths(self) -> set[str]:
+        """Every path whose content is accounted for here."""
+        return self.identities.keys() | self.loaded.keys()
 
 
 def is_workspace(files: FileTable) -> bool:
@@ -74,7 +91,7 @@ def is_loaded_file(path: str) -> bool:
 
 def is_steering(path: str) -> bool:
     """True for a file whose name alone makes Bazel load it."""
-    steers = path in _STEERING_FILES or path == rc_files.RC_FILE
+    steers = path in _STEERING_FILES or path == rc.RC_FILE
     return steers or is_build_file(path) or is_loaded_file(path)
 
 
@@ -82,26 +99,31 @@ def read(files: FileTable) -> SteeringInputs:
     """The steering inputs of a tree."""
     found = SteeringInputs()
     named: set[str] = set()
-    own_names = _own_names(files)
+    own_names = found.own_names = own_names_of(files)
+    options = rc_files.read(files)
+    found.options, found.labels, found.configs = options.lines, options.labels, options.configs
     todo = [path for path in _STEERING_FILES if files.is_file(path)]
     while todo:
         path = todo.pop()
-        if path in found.identities:
+        if path in found.paths():
             continue
+        if not _names_others(path):
+            kept = found.loaded if path == _IGNORED else found.identities
+            text = files.text(path) if path == _VERSION else None
+            kept[path] = files.identity(path) if text is None else text.strip()
+            continue
+        text = files.text(path) or ""
+        found.locks |= _pip_locks(text, path, own_names)
+        parts = _read_loaded(path, files, own_names, options.repositories, found)
+        for other in _named_paths(parts, path, files, own_names):
+            named.add(other)
+            if _names_others(other):
+                todo.append(other)
+    found.back = back_references.read(files, filter(_names_others, found.paths()), own_names)
+    for path in named - set(found.locks.values()) - found.paths():
         found.identities[path] = files.identity(path)
-        if _names_others(path):
-            text = files.text(path) or ""
-            found.locks |= _pip_locks(text, path, own_names)
-            for other in _named_paths(text, path, files, own_names):
-                named.add(other)
-                if _names_others(other):
-                    todo.append(other)
-    found.back = back_references.read(files, filter(_names_others, found.identities), own_names)
-    for path in named - set(found.locks.values()) - found.identities.keys():
-        found.identities[path] = files.identity(path)
-    options = rc_files.read(files)
     found.identities |= {path: files.identity(path) for path in options.paths}
-    found.labels, found.flags, found.configs = options.labels, options.flags, options.configs
+    found.loaded |= {path: files.identity(path) for path in options.files}
     for name, folder in options.overrides.items():
         found.back.setdefault(name, set()).update(
             back_references.labels_below(folder, files, own_names)
@@ -109,7 +131,35 @@ def read(files: FileTable) -> SteeringInputs:
     return found
 
 
-def _own_names(files: FileTable) -> frozenset[str]:
+def _read_loaded(
+    path: str,
+    files: FileTable,
+    own_names: frozenset[str],
+    named: set[str],
+    found: SteeringInputs,
+) -> str:
+    """Notes the file by what it says, repositories apart. Returns what names other files still."""
+    text = files.text(path) or ""
+    if path not in ("WORKSPACE", "WORKSPACE.bazel"):
+        known = files.text(path) is not None
+        found.identities[path] = source.meaning(text) if known else files.identity(path)
+        return text
+    defined = repositories.read(text, named, _PIP_RULES)
+    found.identities[path] = defined.rest
+    found.loaded[path] = files.identity(path)
+    found.opaque |= defined.opaque
+    parts = ast.parse(text).body if defined.definitions else []
+    apart = {statement.lineno for statement in defined.definitions.values()}
+    for name, statement in defined.definitions.items():
+        # Files that only this repository is made of are part of its definition.
+        paths = sorted(_named_paths(ast.unparse(statement), path, files, own_names))
+        contents = {other: files.identity(other) for other in paths}
+        found.loaded |= contents
+        found.repositories[name] = source.digest(f"{ast.dump(statement)} {contents}")
+    return "\n".join(ast.unparse(p) for p in parts if p.lineno not in apart) if parts else text
+
+
+def own_names_of(files: FileTable) -> frozenset[str]:
     """Every name by which labels can call the main repository; "" is always one."""
     texts = [files.text(name) or "" for name in WORKSPACE_FILES]
     return frozenset({""}.union(*map(_names_in_calls, texts)))

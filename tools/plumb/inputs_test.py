@@ -36,20 +36,17 @@ def test_finds_what_workspace_and_rc_files_reach() -> None:
 
     assert set(found.identities) == {
         "WORKSPACE",
-        ".bazelrc",
-        "more.rc",
         "tools/bazel",
         "third_party/repos.bzl",
         "third_party/more.bzl",
         "third_party/data.json",
-        "third_party/z.BUILD",
-        "third_party/z.patch",
-        "vendor/near",
     }
+    parts_of_repositories = {"third_party/z.BUILD", "third_party/z.patch", "vendor/near"}
+    assert set(found.loaded) == {"WORKSPACE", ".bazelrc", "more.rc", *parts_of_repositories}
+    assert set(found.repositories) == {"near", "z"} and found.opaque == {"z"}
     assert found.locks == {"pip": "lock.txt"}
     assert found.labels == {"//p:linux", "//p:other", "//tc:a"}
     assert found.configs == {"x"}
-    assert found.flags == {"//f:g": set(), "//f:h": {"@pip_a//:pkg"}}
 
 
 def test_labels_of_other_repositories_name_no_file_of_ours() -> None:
@@ -87,9 +84,25 @@ def test_files_that_a_module_file_includes_are_followed() -> None:
 
 
 def test_a_folder_taken_by_path_counts_with_its_content() -> None:
-    changed = inputs.read(files({**TREE, "vendor/near/f": "edited"}))
+    changed = inputs.read(files({**TREE, "vendor/near/f": "edited"})).repositories
+    before = inputs.read(files(TREE)).repositories
 
-    assert changed.identities["vendor/near"] != inputs.read(files(TREE)).identities["vendor/near"]
+    assert changed["near"] != before["near"] and changed["z"] == before["z"]
+
+
+def test_comments_and_layout_steer_nothing() -> None:
+    laid_out = WORKSPACE.replace("(", "(  # x\n").replace("load(", "# a comment\nload(")
+    more = {
+        "WORKSPACE": laid_out,
+        "third_party/more.bzl": "# x\n",
+        "third_party/repos.bzl": (
+            'load(":more.bzl",\n    "x")\nDATA = Label("//third_party:data.json")  # x\n'
+        ),
+    }
+    old, new = inputs.read(files(TREE)), inputs.read(files({**TREE, **more}))
+
+    assert (old.identities, old.repositories) == (new.identities, new.repositories)
+    assert old.loaded != new.loaded
 
 
 def test_a_lock_that_no_rule_names_steers_everything() -> None:
@@ -107,7 +120,7 @@ def test_a_workspace_that_python_cannot_parse_is_still_searched() -> None:
 def test_rc_files_that_import_each_other_end() -> None:
     tree = files({"WORKSPACE": "", ".bazelrc": "import a.rc\n", "a.rc": "import .bazelrc\n"})
 
-    assert {".bazelrc", "a.rc"} <= set(inputs.read(tree).identities)
+    assert {".bazelrc", "a.rc"} <= set(inputs.read(tree).loaded)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +143,7 @@ def test_a_folder_that_an_option_names_counts_with_its_content(
     texts = {"WORKSPACE": "", ".bazelrc": f"common {option}\n", "third/foo/f": "1", "gone": "->/x"}
     old, new = (inputs.read(files({**texts, "third/foo/f": text})) for text in ("1", "2"))
 
-    assert set(old.identities) == {"WORKSPACE", ".bazelrc", *named}
+    assert set(old.identities) == {"WORKSPACE", *named}
     assert all(old.identities[path] != new.identities[path] for path in named - {"gone"})
 
 

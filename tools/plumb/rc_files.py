@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from dataclasses import dataclass, field
 
 from tools.plumb.files import FileTable
 from tools.plumb.graph import canonical
+from tools.plumb.options import rc
 
-RC_FILE = ".bazelrc"
-_WORKSPACE = "%workspace%/"
 # Their values, after a repository's name if there is one, are folders from the workspace's root.
 _FOLDER_OPTIONS = (
     "--override_repository",
@@ -21,20 +19,25 @@ _FOLDER_OPTIONS = (
     "--distdir",
 )
 
+_REPOSITORY = re.compile(r"@{1,2}([\w.~+-]+)//")
+
 
 @dataclass
 class RcOptions:
-    """paths: the .bazelrc files, and files and folders of the tree that options name.
+    """lines: of all .bazelrc files, whose paths are `files`.
 
+    paths: files and folders of the tree that options name.
     labels: targets that options name, such as a platform.
-    flags: a Starlark flag's label to the labels that it is set to.
+    repositories: external ones that options name, but for what sets a flag.
     configs: names that are defined for --config.
     overrides: a repository that an option replaces, to its folder.
     """
 
+    lines: list[rc.Line] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
-    flags: dict[str, set[str]] = field(default_factory=dict)
+    repositories: set[str] = field(default_factory=set)
     configs: set[str] = field(default_factory=set)
     overrides: dict[str, str] = field(default_factory=dict)
 
@@ -42,37 +45,16 @@ class RcOptions:
 def read(files: FileTable) -> RcOptions:
     """The options of .bazelrc and of what it imports."""
     found = RcOptions()
-    _read_file(files, RC_FILE, found)
-    return found
-
-
-def _read_file(files: FileTable, path: str, found: RcOptions) -> None:
-    if path in found.paths or not files.is_file(path):
-        return
-    found.paths.add(path)
-    for line in (files.text(path) or "").replace("\\\n", " ").splitlines():
-        try:
-            words = shlex.split(line, comments=True)
-        except ValueError:
-            words = line.split()
-        if words and words[0] in ("import", "try-import"):
-            for imported in words[1:]:
-                _read_file(files, imported.removeprefix(_WORKSPACE), found)
-        elif words:
-            found.configs |= {config} if (config := words[0].partition(":")[2]) else set()
-            _read_options(words[1:], found)
-            _read_paths(words[1:], files, found)
-
-
-def _read_options(words: list[str], found: RcOptions) -> None:
-    for word in words:
-        option, _, value = word.partition("=")
-        if option.startswith(("--//", "--@")):
-            values = found.flags.setdefault(canonical(option.removeprefix("--")), set())
-            values |= {canonical(value)} if "//" in value else set()
-        else:
-            parts = (value or word).split(",")
+    found.lines, found.files = rc.read(files)
+    for line in found.lines:
+        found.configs |= {line.config} if line.config else set()
+        words = [word for word in line.words if not word.startswith(("--//", "--@"))]
+        for word in words:
+            parts = (word.partition("=")[2] or word).split(",")
             found.labels |= {canonical(part) for part in parts if part.startswith(("//", "@//"))}
+            found.repositories |= set(_REPOSITORY.findall(word))
+        _read_paths(words, files, found)
+    return found
 
 
 def _read_paths(words: list[str], files: FileTable, found: RcOptions) -> None:
@@ -82,12 +64,12 @@ def _read_paths(words: list[str], files: FileTable, found: RcOptions) -> None:
             option, value = before, word
         if option in _FOLDER_OPTIONS:
             name, _, folder = value.rpartition("=")
-            folder = posixpath.normpath(folder.removeprefix(_WORKSPACE))
+            folder = posixpath.normpath(folder.removeprefix(rc.WORKSPACE))
             if _is_there(folder, files):
                 found.paths.add(folder)
                 found.overrides |= {name: folder} if name else {}
             continue
-        for rest in word.split(_WORKSPACE)[1:]:
+        for rest in word.split(rc.WORKSPACE)[1:]:
             # A value may be a list, or go on after the path.
             paths = {posixpath.normpath(path) for path in (rest, re.split("[,:;]", rest)[0])}
             found.paths |= {path for path in paths if _is_there(path, files)}

@@ -20,7 +20,7 @@ from tools.plumb.files import SUBMODULE, SYMLINK, Entry, FileTable
 from tools.plumb.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
-GRAPH_FORMAT = 3
+GRAPH_FORMAT = 4
 _KEPT_GRAPHS = 64
 
 
@@ -116,7 +116,7 @@ def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:
     for path, entry in sorted(files.entries.items()):
         content = _read_by_bazel(files, path, entry)
         digest.update(f"{path}\0{content}\0".encode(errors="surrogateescape"))
-    for path, identity in sorted(steering.identities.items()):
+    for path, identity in sorted({**steering.identities, **steering.loaded}.items()):
         digest.update(f"{path}\0{identity}\0".encode(errors="surrogateescape"))
     for hub, path in sorted(steering.locks.items()):
         digest.update(f"{hub}\0{path}\0{files.identity(path)}\0".encode(errors="surrogateescape"))
@@ -134,7 +134,7 @@ def loaded_outside(
         if target.kind == graph.SOURCE
         if (path := graph.source_path(target.label)) and inputs.is_steering(path)
     }
-    outside = (files.outside(path) for path in names | steering.identities.keys())
+    outside = (files.outside(path) for path in names | steering.paths())
     return sorted({path for path in outside if path is not None})
 
 

@@ -109,8 +109,8 @@ class _Owned:
         self._folders: set[str] = set()
         for revision in revisions:
             steering = revision.steering
-            self._paths |= steering.identities.keys() | set(steering.locks.values())
-            self._folders |= {p for p in steering.identities if revision.files.is_folder(p)}
+            self._paths |= steering.paths() | set(steering.locks.values())
+            self._folders |= {p for p in steering.paths() if revision.files.is_folder(p)}
             for path, entry in revision.files.entries.items():
                 if entry.mode == SYMLINK and (is_build_file(path) or is_loaded_file(path)):
                     self._add(path, revision.files)
