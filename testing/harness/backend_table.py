@@ -46,6 +46,11 @@ def count_refusal(backend: str, limit: str) -> None:
     _REFUSED[backend, limit] += 1
 
 
+def only_refused() -> list[str]:
+    """Backends that refused every layer they were asked for: the pool promises what never ran."""
+    return sorted({backend for backend, _ in _REFUSED} - {backend for _, backend in _RAN})
+
+
 def lines() -> list[str]:
     """The table, or nothing if no test of this run has anything to say."""
     rows = {(row.operation, row.backend): row for source in _SOURCES for row in source()}
@@ -56,7 +61,7 @@ def lines() -> list[str]:
     for (operation, backend), runs in sorted(_RAN.items()):
         if (operation, backend) not in rows:
             table.append((operation, backend, f"{runs} layers", ""))
-    if len(table) == 1:
+    if len(table) == 1 and not _REFUSED:
         return []
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     text = [
@@ -67,13 +72,19 @@ def lines() -> list[str]:
         f"{backend} refused {count} layers: {limit}"
         for (backend, limit), count in sorted(_REFUSED.items())
     ]
-    return text + refusals
+    return text + refusals + [f"FAILED: {name} refused all its layers" for name in only_refused()]
 
 
 def _outcome(row: BackendRow, runs: int) -> str:
     if runs:
         return f"{runs} layers"
     return "no: it could, and was not asked" if row.missing is None else f"no: {row.missing}"
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    """A run in which a promised backend took no layer fails: it has shown nothing of it."""
+    if only_refused() and not session.exitstatus:
+        session.exitstatus = 1
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

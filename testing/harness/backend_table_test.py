@@ -1,6 +1,7 @@
 """The table names each backend once, with what ran or what it lacks."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,11 +32,22 @@ def test_what_ran_and_what_others_need() -> None:
     for _ in range(3):
         backend_table.count_run({"nvfp4_mm": "torch"})
     backend_table.count_run({"int8_scaled_mm": "torch"})
-    backend_table.count_refusal("sgl_kernel", "needs K divisible by 16")
+    backend_table.count_refusal("torch", "needs K divisible by 16")
     header, first, second, third, unlisted, refusal = backend_table.lines()
     assert header.split() == ["operation", "backend", "ran", "here", "needs"]
     assert first == f"nvfp4_mm        flashinfer  no: {missing}  CUDA sm100 or newer"
     assert second.split() == ["nvfp4_mm", "torch", "3", "layers", "any", "device"]
     assert "no: it could, and was not asked" in third
     assert unlisted.split() == ["int8_scaled_mm", "torch", "1", "layers"]
-    assert refusal == "sgl_kernel refused 1 layers: needs K divisible by 16"
+    assert refusal == "torch refused 1 layers: needs K divisible by 16"
+
+
+@pytest.mark.parametrize(("runs", "status"), [([], 1), (["torch"], 1), (["torch", "triton"], 0)])
+def test_a_backend_that_refused_all_its_layers_fails_the_run(runs: list[str], status: int) -> None:
+    backend_table.count_refusal("triton", "needs K divisible by 16")
+    for backend in runs:
+        backend_table.count_run({"int8_scaled_mm": backend})
+    session = SimpleNamespace(exitstatus=0)
+    backend_table.pytest_sessionfinish(session)
+    assert session.exitstatus == status
+    assert ("FAILED: triton refused all its layers" in backend_table.lines()) == bool(status)

@@ -21,8 +21,8 @@ Both take every product to have bits below the grid. A product of codes has eigh
 smaller ones do. On an H200, M 256, N 512, K 512 to 8192, two distributions of codes: deviations
 of 0.21 to 0.32, and gains of 0.18 to 0.30, of these; simulated sums the same within a tenth, and
 those of normal data, whose codes have fewer small values, 0.15 to 0.26 and 0.14 to 0.17. The model
-takes 0.4 and 0.45: a quarter and a half more than the largest that any gave. Measured gains: -0.008 % at K 1024 and -0.015 % at K 4096 without
-promotion, -0.004 % with it at any K.
+takes 0.4 and 0.45: a quarter and a half more than the largest that any gave. Measured gains:
+-0.008 % at K 1024 and -0.015 % at K 4096 without promotion, -0.004 % with it at any K.
 
 The sum. Where `stored` is below `bits`, each of the S = span/c instructions cuts the partial sum
 too, by up to 2^(1-stored)·|s|, always towards zero: with |s| as above and a mean of half of 0.72 of
