@@ -1,62 +1,151 @@
-"""How long calls take, measured side by side: one after the other in every round, and medians."""
+"""How long calls take, compared in pairs, so that what disturbs the machine disturbs both.
+
+A pair is a short block of calls of each, one right after the other, who comes first taking turns.
+Of many pairs only the quietest quarter counts: a block that was interrupted, or ran while a clock
+was low, leaves with its pair. What is reported is the median of the pairs' differences, and how far
+these spread, which says what the measurement can tell apart.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
 Call = Callable[[], object]
-WARM_UP = 5
-# Long enough for the clock, short enough for many rounds.
-ROUND_SECONDS = 0.01
-MAX_REPEATS = 200
+Clock = Callable[[Call, int], float]
+"""Seconds that a number of calls take together."""
+
+# Interpreters specialise code, and caches fill, in the first calls; slow ones need fewer.
+WARM_UP_CALLS = 50
+WARM_UP_SECONDS = 0.05
+CALLS_AT_ONCE = 5
+# Long enough for the clock, short enough to be spared by most interruptions.
+BLOCK_SECONDS = 0.0015
+MAX_REPEATS = 40
+QUIETEST = 4
+# More than the host takes to launch what one call does, in cycles of a fast GPU: 150 µs at 2 GHz.
+LAUNCH_CYCLES = 300_000
+
+_T = TypeVar("_T")
 
 
-def medians(calls: Mapping[str, Call], *, rounds: int, host: bool) -> dict[str, float]:
-    """Microseconds a call, the median over rounds; in a round all are repeated equally often.
+@dataclass(frozen=True)
+class Comparison:
+    """Microseconds a call, of the quietest pairs.
 
-    Args:
-        calls: by name; all run on the current device.
-        rounds: how often each is measured.
-        host: measure wall-clock time from the first call to the end of the GPU's work, which is the
-            host's time where that is longer; otherwise the GPU's own, by events.
+    first, second: medians.
+    difference: the median of first - second.
+    spread: half the distance between the quartiles of first - second.
     """
-    seconds = _wall if host or not torch.cuda.is_available() else _events
+
+    first: float
+    second: float
+    difference: float
+    spread: float
+
+
+def compare(first: Call, second: Call, pairs: int, clock: Clock) -> Comparison:
+    """Times two calls side by side, in at least two pairs; both run on the current device."""
+    repeats = _repeats((first, second), clock)
+    seen: list[tuple[float, float]] = []
+    for index in range(pairs):
+        if index % 2:
+            later = clock(second, repeats)
+            seen.append((clock(first, repeats), later))
+        else:
+            seen.append((clock(first, repeats), clock(second, repeats)))
+    quiet = _quietest(seen, sum)
+    differences = [a - b for a, b in quiet]
+    low, middle, high = statistics.quantiles(differences, n=4)
+    us = 1e6 / repeats
+    return Comparison(
+        first=us * statistics.median(a for a, _ in quiet),
+        second=us * statistics.median(b for _, b in quiet),
+        difference=us * middle,
+        spread=us * (high - low) / 2,
+    )
+
+
+def alone(call: Call, blocks: int, clock: Clock) -> float:
+    """Microseconds a call, the median of the quietest blocks."""
+    repeats = _repeats((call,), clock)
+    seen = [clock(call, repeats) for _ in range(blocks)]
+    return 1e6 / repeats * statistics.median(_quietest(seen, float))
+
+
+def _quietest(seen: Sequence[_T], size: Callable[[_T], float]) -> list[_T]:
+    return sorted(seen, key=size)[: max(2, len(seen) // QUIETEST)]
+
+
+def _repeats(calls: Sequence[Call], clock: Clock) -> int:
+    """Warms up, and says how many calls make a block."""
     slowest = 0.0
-    for call in calls.values():
-        _wall(call, WARM_UP)
-        slowest = max(slowest, seconds(call, WARM_UP) / WARM_UP)
-    repeats = min(MAX_REPEATS, max(1, round(ROUND_SECONDS / slowest)))
-    names: Sequence[str] = list(calls)
-    seen: dict[str, list[float]] = {name: [] for name in names}
-    for index in range(rounds):
-        # Whoever comes first finds a cooler card and emptier caches: take turns.
-        first = index % len(names)
-        for name in [*names[first:], *names[:first]]:
-            seen[name].append(seconds(calls[name], repeats) / repeats * 1e6)
-    return {name: statistics.median(values) for name, values in seen.items()}
+    for call in calls:
+        # The first calls compile, and say nothing of how long the others take.
+        clock(call, CALLS_AT_ONCE)
+        count, taken = 0, 0.0
+        while count < WARM_UP_CALLS and taken < WARM_UP_SECONDS:
+            last = clock(call, CALLS_AT_ONCE)
+            count, taken = count + CALLS_AT_ONCE, taken + last
+        slowest = max(slowest, last / CALLS_AT_ONCE)
+    return min(MAX_REPEATS, max(1, round(BLOCK_SECONDS / slowest)))
 
 
-def _wall(call: Call, repeats: int) -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+@contextmanager
+def quiet_host() -> Iterator[None]:
+    """No collection of garbage, and one core for this thread where the system allows it."""
+    allowed = os.sched_getaffinity(0)
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    with suppress(OSError):
+        # The last: the first serves interrupts on many machines.
+        os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        if os.sched_getaffinity(0) != allowed:
+            os.sched_setaffinity(0, allowed)
+        if collecting:
+            gc.enable()
+
+
+def wall_time(call: Call, repeats: int) -> float:
+    """From the first call to the end of the GPU's work: the host's time where that is longer."""
+    _wait()
     start = time.perf_counter()
     for _ in range(repeats):
         call()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    _wait()
     return time.perf_counter() - start
 
 
-def _events(call: Call, repeats: int) -> float:
+def gpu_time(call: Call, repeats: int) -> float:
+    """The GPU's own time: it is kept busy until the host has launched everything.
+
+    Where the host takes longer than the GPU, this is what a CUDA graph would leave of it. Without a
+    GPU, the same as `wall_time`.
+    """
+    if not torch.cuda.is_available():
+        return wall_time(call, repeats)
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
+    torch.cuda._sleep(LAUNCH_CYCLES * repeats)
     start.record()
     for _ in range(repeats):
         call()
     end.record()
     end.synchronize()
     return float(start.elapsed_time(end)) / 1e3
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
