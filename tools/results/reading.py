@@ -58,7 +58,13 @@ def target_seconds(folder: Path) -> dict[str, float]:
     for path in sorted(folder.rglob("test.xml")):
         place = path.parent.parent if path.parent.name.startswith("shard_") else path.parent
         if path.stat().st_size:
-            label = f"//{place.parent.relative_to(folder)}:{place.name}"
+            label = f"//{_package(place.parent, folder)}:{place.name}"
             suites = ET.parse(path).getroot().iter("testsuite")
             seconds[label] += sum(float(suite.get("time", 0)) for suite in suites)
     return dict(seconds)
+
+
+def _package(place: Path, folder: Path) -> Path:
+    """From the folder of all test logs, which `folder` may lie in."""
+    logs = next((p for p in [folder, *folder.parents] if p.name.endswith("testlogs")), folder)
+    return place.relative_to(logs)

@@ -29,7 +29,7 @@ MOE = {
 ENCODER = {"target": "//x:a", "encoder": "e", "compared": 2048, "near_ties": 9, "other_code": 1}
 BIAS = {
     **{"target": "//x:b", "format": "mxfp8", "family": "row", "device": "CPU"},
-    "smallest": {"lossless grid": 0.000125, "allclose": 0.0, "cosine": None},
+    "smallest": {"grid": 9.5e-7, "allclose": 0.0, "cosine": None, "calc_diff": 1.0},
 }
 FLIPS = {
     **{"target": "//x:b", "format": "mxfp8", "tensor": "weight"},
@@ -80,7 +80,7 @@ def test_each_kind_of_record_has_its_table(tmp_path: Path) -> None:
     rows = [table.rows[0] for table in made.values()][2:]
     assert rows == [
         ["`e`", "2,048", "9", "1", "`//x:a`"],
-        ["mxfp8", "row", "CPU", "0.013", "rejects right code", "never"],
+        ["mxfp8", "row", "CPU", "9.5e-05", "rejects right code", "never", "100"],
         ["mxfp8", "`weight`", "150", "0", "0", "3"],
         ["//x:c", "[1, 2]"],
     ]
@@ -152,3 +152,11 @@ def test_the_shards_of_a_target_are_added_up(tmp_path: Path) -> None:
         (folder / "test.xml").write_text(f'<testsuites><testsuite time="{seconds}"/></testsuites>')
 
     assert target_seconds(tmp_path) == {"//a:t": 3.5, "//a:u": 4.0}
+
+
+def test_a_target_is_named_from_the_folder_of_all_logs(tmp_path: Path) -> None:
+    folder = tmp_path / "bazel-testlogs" / "testing" / "quant"
+    (folder / "t").mkdir(parents=True)
+    (folder / "t" / "test.xml").write_text('<testsuites><testsuite time="1"/></testsuites>')
+
+    assert target_seconds(folder) == {"//testing/quant:t": 1.0}

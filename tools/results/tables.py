@@ -124,7 +124,8 @@ def _percent(smallest: dict[str, float | None], criterion: str) -> str:
     gain = smallest[criterion]
     if gain is None:
         return "never"
-    return f"{100 * gain:.2g}" if gain else "rejects right code"
+    # Never as "1e+02".
+    return f"{float(f'{100 * gain:.2g}'):.7g}" if gain else "rejects right code"
 
 
 def _flips(found: list[Record]) -> list[Table]:
