@@ -80,7 +80,7 @@ def test_each_kind_of_record_has_its_table(tmp_path: Path) -> None:
     rows = [table.rows[0] for table in made.values()][2:]
     assert rows == [
         ["`e`", "2,048", "9", "1", "`//x:a`"],
-        ["mxfp8", "row", "CPU", "9.5e-05", "rejects right code", "never", "100"],
+        ["mxfp8", "row", "CPU", "0.000095", "rejects right code", "never", "100"],
         ["mxfp8", "`weight`", "150", "0", "0", "3"],
         ["//x:c", "[1, 2]"],
     ]

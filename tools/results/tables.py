@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tools.results.reading import Record
@@ -124,8 +125,8 @@ def _percent(smallest: dict[str, float | None], criterion: str) -> str:
     gain = smallest[criterion]
     if gain is None:
         return "never"
-    # Never as "1e+02".
-    return f"{float(f'{100 * gain:.2g}'):.7g}" if gain else "rejects right code"
+    # Two digits, and no exponent.
+    return format(Decimal(f"{100 * gain:.2g}"), "f") if gain else "rejects right code"
 
 
 def _flips(found: list[Record]) -> list[Table]:
