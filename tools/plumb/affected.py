@@ -16,7 +16,7 @@ from tools.plumb.tracers import Tracers
 from tools.plumb.why import Chain, telling
 
 # How an affected test came to be one.
-INPUT, NEW, EVERYTHING, ALWAYS = "input", "new", "everything", "always"
+INPUT, NEW, EVERYTHING, ALWAYS, POLICY = "input", "new", "everything", "always", "policy"
 # Bazel never answers such a test from its cache.
 _ALWAYS_TAG = "external"
 _OPTION = "option "
@@ -25,7 +25,7 @@ _LINK, _BIT = "->", "its executable bit, which Bazel itself does not notice"
 
 @dataclass(frozen=True)
 class Affected:
-    """An affected test. cause: one of the four kinds; because: what changed, in words."""
+    """An affected test. cause: one of the five kinds; because: what changed, in words."""
 
     label: str
     placement: pools.Placement
@@ -38,7 +38,7 @@ class Comparison:
     """What a change affects.
 
     everything: reasons why every test is affected; empty if the graph decided.
-    total: number of tests in the head.
+    total: number of tests in the head; whole: where each of them runs.
     removed: tests that only the base ran, since they are gone or now tagged manual.
     changed: paths of the files that differ. access: what other targets may now use or no longer.
     undecided: conditions of select()s of which every branch counted.
@@ -53,6 +53,7 @@ class Comparison:
     access: Access = field(default_factory=Access)
     changed: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
+    whole: list[pools.Placement] = field(default_factory=list)
 
 
 def compare(
@@ -71,8 +72,10 @@ def compare(
     only: pools whose tests count; all of them if empty. configs: see Tracers.
     """
     tests = _tests(head, manual, only)
+    whole = [head.placement(test) for test in tests]
     if base is None:
-        return Comparison(_all(tests, no_base), len(tests), [no_base], [])
+        found = _all(tests, head, no_base)
+        return Comparison(found, len(tests), [no_base], [], whole=whole)
     tracer = Tracers(base, head, configs)
     changed = changed_paths(base.files, head.files)
     decisions = unowned.decide(changed, base, head, unowned.policy_of(head.files))
@@ -82,23 +85,29 @@ def compare(
     before = _tests(base, manual, only)
     removed = sorted({t.label for t in before} - {t.label for t in tests})
     if everything:
-        found = _all(tests, everything[0])
+        found = _all(tests, head, everything[0])
     else:
-        found = [one for t in tests if (one := _affected(t, tracer, changed)) is not None]
+        named = [d for d in decisions if not isinstance(d.affects, str)]
+        answers = (
+            _affected(t, place, tracer, changed) or _named(t, place, named)
+            for t, place in zip(tests, whole, strict=True)
+        )
+        found = [answer for answer in answers if answer is not None]
     users = access.compare(base.graph, head.graph)
     undecided = tracer.undecided()
     return Comparison(
-        found, len(tests), everything, decisions, removed, tracer, users, changed, undecided
+        found, len(tests), everything, decisions, removed, tracer, users, changed, undecided, whole
     )
 
 
 def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[Target]:
     tests = revision.graph.tests() if manual else revision.graph.tests_of_all()
-    return [test for test in tests if not only or pools.placement(test).pool in only]
+    return [test for test in tests if not only or revision.placement(test).pool in only]
 
 
-def _affected(test: Target, tracers: Tracers, changed: list[str]) -> Affected | None:
-    place = pools.placement(test)
+def _affected(
+    test: Target, place: pools.Placement, tracers: Tracers, changed: list[str]
+) -> Affected | None:
     tracer = tracers.of_pool(place.pool)
     if not tracer.base.knows(test.label):
         return Affected(test.label, place, NEW, "new test")
@@ -107,6 +116,16 @@ def _affected(test: Target, tracers: Tracers, changed: list[str]) -> Affected | 
         return Affected(test.label, place, INPUT, because)
     if _ALWAYS_TAG in test.tags:
         return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
+    return None
+
+
+def _named(
+    test: Target, place: pools.Placement, decisions: list[unowned.Decision]
+) -> Affected | None:
+    for decision in decisions:
+        if decision.reaches(test.label):
+            because = f"{decision.path}, by the policy: {decision.reason}"
+            return Affected(test.label, place, POLICY, because)
     return None
 
 
@@ -152,9 +171,9 @@ def _macros(label: str, changed: Iterable[str]) -> str:
     return f", perhaps by {' or '.join(loaded[:2])}{more}" if loaded else ""
 
 
-def _all(tests: Iterable[Target], reason: str) -> list[Affected]:
+def _all(tests: Iterable[Target], head: Revision, reason: str) -> list[Affected]:
     short = reason.splitlines()[0]
-    return [Affected(t.label, pools.placement(t), EVERYTHING, short) for t in tests]
+    return [Affected(t.label, head.placement(t), EVERYTHING, short) for t in tests]
 
 
 def _steering_changes(base: Revision, head: Revision, tracer: Tracers) -> list[str]:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -122,4 +122,23 @@ def keep_newest(folder: Path, count: int, age: float = 86400.0) -> None:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
+            path.unlink(missing_ok=True)
+
+
+def keep_within(folder: Path, size: int) -> None:
+    """Removes the files of `folder` that were longest unused, until the rest has `size` bytes.
+
+    Others may write and read there: what one of them removes first is gone, and what a reader has
+    open stays readable.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):
+            status = path.lstat()
+            found.append((status.st_mtime, status.st_size, path))
+    total = 0
+    for number, (_, length, path) in enumerate(sorted(found, key=lambda f: f[0], reverse=True)):
+        total += length
+        # The newest stays whatever its size: it is the answer to the question at hand.
+        if number and total > size:
             path.unlink(missing_ok=True)

@@ -80,3 +80,14 @@ def test_keeps_the_newest_and_what_is_young(tmp_path: Path) -> None:
     cache.keep_newest(tmp_path, 2)
 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "young"]
+
+
+def test_files_go_oldest_first_until_the_rest_is_small_enough(tmp_path: Path) -> None:
+    for age, name in enumerate(["new", "old", "older"]):
+        (tmp_path / name).write_bytes(b"x" * 10)
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+
+    cache.keep_within(tmp_path, 20)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "old"]
+    cache.keep_within(tmp_path, 1)
+    assert [p.name for p in tmp_path.iterdir()] == ["new"]

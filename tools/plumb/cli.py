@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import ExitStack
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,14 +12,12 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
-from tools.plumb import affected, cache, pools, report, run, streams
-from tools.plumb.bazel import Place
+from tools.plumb import affected_command, cache, streams
 from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
-from tools.plumb.explain import explain
 from tools.plumb.git import Repository
 from tools.plumb.inputs import WORKSPACE_FILES
-from tools.plumb.revision import Loader, load_both
+from tools.plumb.revision import Loader
 
 VERSION = "0.1"
 _errors = streams.Output(stderr=True, soft_wrap=True, highlight=False)
@@ -53,32 +48,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_EPILOG = """
-[bold]Examples[/bold]
-
-plumb affected --base HEAD~1  [dim]# what my last commit and my uncommitted edits can break[/dim]
-
-plumb affected --base main --run  [dim]# run it, as far as this machine can[/dim]
-
-plumb affected --base main --head topic --format json  [dim]# for a program[/dim]
-
-plumb affected --base main --why //testing/quant:int8_channel_linear_test_cpu
-
-[bold]Exit codes[/bold]
-
-0 answered; with --run: nothing affected, or all that ran passed.
-1 with --run: a build or an analysis failed. 2 wrong usage: unknown option, revision or target.
-3 with --run: tests failed. 7 Bazel cannot load the head.
-8 interrupted. 36 the machine lacks something: git, Bazel, a writable cache.
-141 the reader of the answer, such as head, went away.
-"""
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,79 +72,6 @@ def plumb(
     """Asks the Bazel target graph which tests a change can break."""
 
 
-@app.command("affected", cls=_Command, epilog=_EPILOG)
-def affected_command(
-    base: Annotated[str, typer.Option(metavar="REV", help="Compare with this revision.")],
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REV",
-            help="The changed revision; by default the working tree, "
-            "with uncommitted and untracked files.",
-        ),
-    ] = None,
-    run_tests: Annotated[
-        bool,
-        typer.Option("--run", metavar="", help="Run the affected tests that this machine can."),
-    ] = False,
-    why: Annotated[
-        str | None, typer.Option(metavar="TARGET", help="Say why TARGET is affected, or is not.")
-    ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = (
-        Format.TEXT
-    ),
-    manual: Annotated[
-        bool, typer.Option("--manual", metavar="", help="Count tests tagged manual as well.")
-    ] = False,
-    workspace: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="A folder in the Bazel workspace; by default this one."),
-    ] = None,
-) -> None:
-    """Finds the tests that a change can break, prints them by pool, and can run them.
-
-    Your checkout, git index and Bazel server are left alone: graphs are read in a private
-    checkout under ~/.cache/plumbline. Only --run uses your workspace and server, as you would.
-    """
-    try:
-        _affected(base, head, run_tests, why, output, manual, _start(workspace))
-    except KeyboardInterrupt as error:
-        raise PlumbError("interrupted", ExitCode.INTERRUPTED) from error
-
-
-def _affected(
-    base: str,
-    head: str | None,
-    run_tests: bool,
-    why: str | None,
-    output: Format,
-    manual: bool,
-    start: Path,
-) -> None:
-    root = find_workspace(start)
-    loader = Loader(Repository.find(root), root, cache.folder_for(root), _notify)
-    with ExitStack() as stack:
-        base_tree = loader.repository.tree_of(base)
-        if head is None:
-            scratch = loader.folder / "scratch"
-            head_tree = stack.enter_context(loader.repository.working_tree(scratch))
-        else:
-            head_tree = loader.repository.tree_of(head)
-        with _errors.status("comparing target graphs"):
-            older, newer, no_base = load_both(loader, base_tree, head_tree)
-        comparison = affected.compare(older, newer, no_base, manual=manual)
-        known, folder = newer.graph.targets, _inside(root, start)
-        reason = explain(comparison, why, known, folder) if why is not None else None
-    answer = report.Answer(base_tree, head_tree, comparison, reason)
-    configs = newer.steering.configs
-    if not run_tests:
-        _finish(answer, None, configs, output)
-    if head is None or not (comparison.tests or comparison.access.users):
-        _finish(answer, Place(root, root), configs, output)
-    with loader.exported(head_tree) as place:
-        _finish(answer, place, configs, output)
-
-
 def _say(markup: str) -> None:
     try:
         _errors.print(markup)
@@ -188,29 +84,6 @@ def _notify(text: str) -> None:
     _say(f"[dim]plumb: {escape(text)}[/dim]")
 
 
-def _finish(
-    answer: report.Answer, place: Place | None, configs: set[str], output: Format
-) -> NoReturn:
-    """Prints the answer, runs the tests in `place` unless it is None, and ends the command."""
-    console = streams.stdout_console()
-    text = output is Format.TEXT
-    with streams.answering(console):
-        if text and answer.why is not None:
-            report.print_why(console, answer.why)
-        elif text:
-            report.print_text(console, answer)
-    outcome = None
-    if place is not None:
-        outcome = run.run(answer.comparison, pools.local_gpus(), place, configs, _notify)
-    ran = None if outcome is None else outcome.fields()
-    with streams.answering(console):
-        if text and ran is not None:
-            report.print_outcome(console, ran)
-        elif not text:
-            typer.echo(report.as_json(replace(answer, run=ran)))
-    raise typer.Exit(ExitCode.OK if outcome is None else outcome.code)
-
-
 def _start(named: Path | None) -> Path:
     """The folder that the user means: `named`, where `bazel run` was called, or here."""
     return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
@@ -221,7 +94,9 @@ def _loader(workspace: Path | None) -> Loader:
     return Loader(Repository.find(root), root, cache.folder_for(root), _notify)
 
 
-deps_command.register(app, _loader)
+def _loader_and_folder(workspace: Path | None) -> tuple[Loader, str]:
+    loader = _loader(workspace)
+    return loader, _inside(loader.workspace, _start(workspace))
 
 
 def _inside(root: Path, start: Path) -> str:
@@ -239,6 +114,12 @@ def find_workspace(start: Path) -> Path:
         f"neither {start} nor a folder above it has a WORKSPACE or MODULE.bazel file. "
         "Run plumb in a Bazel workspace, or name one with --workspace."
     )
+
+
+affected_command.register(
+    app, _Command, _loader_and_folder, lambda: _errors.status("comparing target graphs")
+)
+deps_command.register(app, _loader)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

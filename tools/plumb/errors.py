@@ -1,6 +1,7 @@
 """The one error type that the command line shows as a sentence, and its exit codes.
 
-The codes are Bazel's own where Bazel has one for the case, and the shell's for a closed pipe.
+The codes are Bazel's own where Bazel has one for the case, and the shell's for a closed pipe;
+UNMAPPED is plumb's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class ExitCode(IntEnum):
     TESTS_FAILED = 3
     GRAPH_FAILED = 7
     INTERRUPTED = 8
+    UNMAPPED = 9
     ENVIRONMENT = 36
     READER_GONE = 141
 

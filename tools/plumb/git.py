@@ -70,6 +70,28 @@ class Repository:
             raise PlumbError(self._unknown_revision(revision))
         return self._below_prefix(Tree(tree, revision))
 
+    def merge_base(self, base: str, head: str) -> str:
+        """The commit from which `base` and `head` went apart.
+
+        Raises PlumbError if there is none, or if the history that holds it is not here.
+        """
+        for revision in (base, head):
+            if self._object(f"{revision}^{{commit}}") is None:
+                raise PlumbError(self._unknown_revision(revision))
+        found = self._run("merge-base", base, head, check=False)
+        if found.returncode == 0:
+            return found.stdout.decode().split()[0]
+        if self._is_shallow():
+            raise PlumbError(
+                f"this shallow clone does not reach to where '{base}' and '{head}' went apart. "
+                "Fetch more history with `git fetch --deepen=100` (or `git fetch --unshallow`), "
+                "then run plumb again."
+            )
+        raise PlumbError(
+            f"'{base}' and '{head}' have no commit in common; leave --merge-base out to compare "
+            "them as they are."
+        )
+
     @contextmanager
     def working_tree(self, scratch: Path) -> Iterator[Tree]:
         """The workspace's files as they are now, as a tree whose objects live in `scratch`."""
@@ -206,8 +228,7 @@ class Repository:
                 )
 
     def _unknown_revision(self, revision: str) -> str:
-        shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-        if shallow:
+        if self._is_shallow():
             return (
                 f"'{revision}' is not in this shallow clone. "
                 "Fetch its history with `git fetch --unshallow` "
@@ -224,6 +245,9 @@ class Repository:
             "`git log --oneline -5` shows the latest commits; "
             "`git fetch` brings branches of the remote."
         )
+
+    def _is_shallow(self) -> bool:
+        return self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
     def _git_path(self, name: str) -> Path:
         return self._absolute(self._run("rev-parse", "--git-path", name).stdout)

@@ -262,3 +262,41 @@ def test_a_submodule_is_an_entry_of_its_own(clone: Path, tmp_path: Path) -> None
     assert listed(clone).entries["sub"].mode == "160000"
     assert listed(clone).text("sub") is None
     assert working(clone, tmp_path / "scratch").entries == listed(clone).entries
+
+
+def test_a_merge_base_is_where_two_branches_went_apart(clone: Path) -> None:
+    start = git(clone, "rev-parse", "HEAD")
+    git(clone, "branch", "other")
+    for branch in ("main", "other"):
+        git(clone, "checkout", "--quiet", "-B", branch, start)
+        git(clone, "commit", "--quiet", "--allow-empty", "-m", branch)
+
+    assert Repository.find(clone).merge_base("main", "other") == start
+
+
+def test_without_a_common_commit_the_next_step_is_named(clone: Path) -> None:
+    git(clone, "checkout", "--quiet", "--orphan", "alone")
+    git(clone, "commit", "--quiet", "-m", "alone")
+    first = git(clone, "rev-parse", "HEAD")
+    git(clone, "checkout", "--quiet", "--orphan", "alone2")
+    git(clone, "commit", "--quiet", "-m", "alone2")
+
+    with pytest.raises(PlumbError, match="no commit in common"):
+        Repository.find(clone).merge_base(first, "HEAD")
+
+
+def test_a_merge_base_beyond_a_shallow_clone_says_how_to_deepen(
+    clone: Path, tmp_path: Path
+) -> None:
+    git(clone, "branch", "other")
+    for branch in ("topic", "other"):
+        git(clone, "checkout", "--quiet", "-B", branch)
+        git(clone, "commit", "--quiet", "--allow-empty", "-m", branch)
+    git(clone, "checkout", "--quiet", "-B", "other", "HEAD~2")
+    git(clone, "commit", "--quiet", "--allow-empty", "-m", "x")
+    shallow = tmp_path / "shallow"
+    options = ("--quiet", "--depth=1", "--no-single-branch")
+    git(tmp_path, "clone", *options, f"file://{clone}", str(shallow))
+
+    with pytest.raises(PlumbError, match="git fetch --deepen=100"):
+        Repository.find(shallow).merge_base("origin/other", "origin/topic")

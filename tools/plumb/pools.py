@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testing.harness import gpu_slot
+from tools.plumb.errors import PlumbError
 from tools.plumb.graph import Target
 
 CPU = "cpu"
+MAPPING_PATH = "tools/plumb/pools.toml"
 _PROPERTIES = ("test.Pool", "Pool")
+_KINDS = {"name": str, "tags": list, "gpus": int, "arch": str}
+
+
+@dataclass(frozen=True)
+class PoolRule:
+    """An entry of the mapping file: tests with all of `tags` run in the pool `name`.
+
+    gpus: how many they take where they do not say. arch: such as 'sm90'; "" for none.
+    """
+
+    name: str
+    tags: tuple[str, ...]
+    gpus: int = 0
+    arch: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,16 +46,44 @@ class Placement:
     cadence: str | None
 
 
-def placement(test: Target) -> Placement:
-    """The placement that `test` declares; a test that names no pool and no GPU is a CPU test."""
+def parse(text: str) -> tuple[PoolRule, ...]:
+    """The mapping in `text`. Raises PlumbError naming the entry that cannot be understood."""
+    try:
+        entries = tomllib.loads(text).get("pool", [])
+        for number, entry in enumerate(entries, 1):
+            _check(entry, number)
+        return tuple(PoolRule(**{**entry, "tags": tuple(entry["tags"])}) for entry in entries)
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError, KeyError) as error:
+        raise PlumbError(
+            f"{MAPPING_PATH} cannot be read: {error}. "
+            "An entry is [[pool]] with name, tags and perhaps gpus and arch."
+        ) from error
+
+
+def _check(entry: dict[str, object], number: int) -> None:
+    for name, value in entry.items():
+        kind = _KINDS.get(name)
+        if kind is None or not isinstance(value, kind):
+            wanted = "name, tags, gpus or arch" if kind is None else f"a {kind.__name__}"
+            raise PlumbError(
+                f"{MAPPING_PATH}: entry {number} has {name} = {value!r}; use {wanted}."
+            )
+
+
+def placement(test: Target, rules: Sequence[PoolRule] = ()) -> Placement:
+    """The placement that `test` declares, or that the first of `rules` that fits it gives.
+
+    A test that names no pool and no GPU is a CPU test.
+    """
     tags = test.tags
-    pool = _declared_pool(test) or ("gpu" if "gpu" in tags else CPU)
+    rule = next((rule for rule in rules if {*rule.tags} <= {*tags}), None)
+    fallback = rule.name if rule else ("gpu" if "gpu" in tags else CPU)
+    pool = _declared_pool(test) or fallback
     gpus = _number(tags, "gpus:")
     if gpus is None:
-        gpus = 0 if pool == CPU else 1
-    return Placement(
-        pool, _text(tags, "sm:"), gpus, _number(tags, "seconds:"), _text(tags, "cadence:")
-    )
+        gpus = rule.gpus if rule else 0 if pool == CPU else 1
+    arch = _text(tags, "sm:") or ((rule.arch or None) if rule else None)
+    return Placement(pool, arch, gpus, _number(tags, "seconds:"), _text(tags, "cadence:"))
 
 
 def local_gpus() -> dict[str, int]:

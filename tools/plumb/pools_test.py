@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from testing.harness import gpu_slot
-from tools.plumb.pools import Placement, local_gpus, placement
+from tools.plumb.errors import PlumbError
+from tools.plumb.pools import Placement, PoolRule, local_gpus, parse, placement
 from tools.plumb.synthetic import py_test
 
 
@@ -25,6 +26,33 @@ def test_a_gpu_test_of_no_named_pool_takes_one_gpu() -> None:
     found = placement(py_test("//a:t", tags=["gpu", "seconds:x"]))
 
     assert (found.pool, found.gpus, found.seconds) == ("gpu", 1, None)
+
+
+def test_a_mapping_gives_plain_tests_a_pool_by_their_tags() -> None:
+    text = '[[pool]]\nname = "h100"\ntags = ["gpu", "big"]\ngpus = 4\narch = "sm90"\n'
+    rules = parse(text)
+
+    assert rules == (PoolRule("h100", ("gpu", "big"), 4, "sm90"),)
+    assert placement(py_test("//a:t", tags=["big", "gpu"]), rules) == Placement(
+        "h100", "sm90", 4, None, None
+    )
+    assert placement(py_test("//a:t", tags=["big", "gpu", "gpus:1"]), rules).gpus == 1
+    assert placement(py_test("//a:t", tags=["big"]), rules).pool == "cpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[pool]]\nname = 3\n",
+        '[[pool]]\nname = "x"\n',
+        '[[pool]]\nnom = "x"\n',
+        "pool = 3",
+        "x = [",
+    ],
+)
+def test_a_mapping_that_cannot_be_understood_is_refused(text: str) -> None:
+    with pytest.raises(PlumbError, match=r"tools/plumb/pools\.toml"):
+        parse(text)
 
 
 def test_counts_the_cards_that_a_test_could_take(monkeypatch: pytest.MonkeyPatch) -> None:

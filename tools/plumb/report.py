@@ -15,6 +15,7 @@ from rich.table import Table
 from tools.plumb import affected
 from tools.plumb.affected import Affected, Comparison
 from tools.plumb.git import Tree
+from tools.plumb.pools import Placement
 from tools.plumb.why import Change, telling
 
 # Raised when a field of the JSON changes its meaning or goes away.
@@ -49,12 +50,23 @@ def by_pool(tests: list[Affected]) -> dict[str, list[Affected]]:
 
 def totals(tests: list[Affected]) -> dict[str, int]:
     """Number of tests, sum of seconds, of GPU-seconds, and tests that state no seconds."""
+    return sums([test.placement for test in tests])
+
+
+def sums(places: list[Placement]) -> dict[str, int]:
+    """As `totals`, of the tests that run at `places`."""
     return {
-        "tests": len(tests),
-        "seconds": sum(t.placement.seconds or 0 for t in tests),
-        "gpu_seconds": sum((t.placement.seconds or 0) * t.placement.gpus for t in tests),
-        "without_seconds": sum(t.placement.seconds is None for t in tests),
+        "tests": len(places),
+        "seconds": sum(place.seconds or 0 for place in places),
+        "gpu_seconds": sum((place.seconds or 0) * place.gpus for place in places),
+        "without_seconds": sum(place.seconds is None for place in places),
     }
+
+
+def saved(comparison: Comparison) -> dict[str, int]:
+    """What running only the affected tests saves against running all of them."""
+    whole, some = sums(comparison.whole), totals(comparison.tests)
+    return {name: whole[name] - some[name] for name in ("tests", "seconds", "gpu_seconds")}
 
 
 def as_json(answer: Answer) -> str:
@@ -70,11 +82,14 @@ def as_json(answer: Answer) -> str:
         "totals": {
             "all_tests": comparison.total,
             "affected": totals(comparison.tests),
+            "saved": saved(comparison),
             "pools": {pool: totals(tests) for pool, tests in pools.items()},
         },
         "unowned": [
-            {"path": d.path, "affects": d.affects, "reason": d.reason} for d in comparison.unowned
+            {"path": d.path, "affects": d.affects, "reason": d.reason, "mapped": d.mapped}
+            for d in comparison.unowned
         ],
+        "undecided": comparison.undecided,
         "removed": comparison.removed,
         "access": {"changed": comparison.access.changed, "users": comparison.access.users},
         "why": answer.why,
@@ -105,12 +120,19 @@ def print_text(console: Console, answer: Answer) -> None:
             f"{escape(answer.base.name)} and {escape(answer.head.name)}{ending}."
         )
         return
-    sums = totals(tests)
-    unknown = sums["without_seconds"]
+    figures = totals(tests)
+    unknown = figures["without_seconds"]
     console.print(
-        f"{sums['tests']} of {comparison.total} tests affected{ending}, {sums['seconds']} s, "
-        f"{sums['gpu_seconds']} GPU-s" + (f" ({unknown} tests state no seconds)" if unknown else "")
+        f"{figures['tests']} of {comparison.total} tests affected{ending}, "
+        f"{figures['seconds']} s, {figures['gpu_seconds']} GPU-s"
+        + (f" ({unknown} tests state no seconds)" if unknown else "")
     )
+    spared = saved(comparison)
+    if spared["tests"]:
+        console.print(
+            f"[dim]Saved against everything: {spared['tests']} tests, {spared['seconds']} s, "
+            f"{spared['gpu_seconds']} GPU-s[/dim]"
+        )
 
 
 def print_why(console: Console, why: Mapping[str, Any]) -> None:
@@ -155,9 +177,17 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
         console.print(f"  ... and {len(reasons) - 3} more reasons")
     for decision in comparison.unowned:
         if decision.affects != affected.EVERYTHING:
-            console.print(
-                f"[dim]{escape(decision.path)} affects nothing: {escape(decision.reason)}[/dim]"
-            )
+            listed = isinstance(decision.affects, tuple)
+            affects = " ".join(decision.affects) if listed else decision.affects
+            said = f"{decision.path} affects {affects}: {decision.reason}"
+            console.print(f"[dim]{escape(said)}[/dim]", soft_wrap=True)
+    if comparison.undecided and comparison.total:
+        named = escape(", ".join(comparison.undecided[:3]))
+        more = " and more" if len(comparison.undecided) > 3 else ""
+        console.print(
+            f"[dim]No flag decides {named}{more}: every branch of such a select() counted.[/dim]",
+            soft_wrap=True,
+        )
     if comparison.access.users:
         count, shown = len(comparison.access.users), ", ".join(comparison.access.changed[:3])
         console.print(
@@ -183,10 +213,10 @@ def _print_table(console: Console, table: Table, tests: list[Affected]) -> None:
 
 
 def _table(pool: str, tests: list[Affected]) -> Table:
-    sums = totals(tests)
+    figures = totals(tests)
     table = Table(
-        title=f"{pool}: {sums['tests']} tests, {sums['seconds']} s"
-        + (f", {sums['gpu_seconds']} GPU-s" if sums["gpu_seconds"] else ""),
+        title=f"{pool}: {figures['tests']} tests, {figures['seconds']} s"
+        + (f", {figures['gpu_seconds']} GPU-s" if figures["gpu_seconds"] else ""),
         title_justify="left",
     )
     table.add_column("test", no_wrap=True)

@@ -12,16 +12,19 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from tools.plumb import bazel, cache, graph, inputs
+from tools.plumb import bazel, cache, graph, inputs, pools
 from tools.plumb.errors import PlumbError
 from tools.plumb.files import SUBMODULE, SYMLINK, Entry, FileTable
 from tools.plumb.git import Repository, Tree
+from tools.plumb.graph import Target
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
 GRAPH_FORMAT = 4
-_KEPT_GRAPHS = 64
+# Of all graphs of one workspace, in bytes.
+_KEPT_GRAPHS = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Revision:
     steering: inputs.SteeringInputs
     graph: graph.Graph
     key: str
+
+    @cached_property
+    def pool_rules(self) -> tuple[pools.PoolRule, ...]:
+        """What the tree's own mapping file says of pools; empty if it has none."""
+        return pools.parse(self.files.text(pools.MAPPING_PATH) or "")
+
+    def placement(self, test: Target) -> pools.Placement:
+        """Where `test` runs and what it takes."""
+        return pools.placement(test, self.pool_rules)
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Loader:
             with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
                 found = (None if fresh else self._cached(key)) or self._query(tree)
                 cache.write_atomically(self._graph_path(key), graph.dump(found))
-                cache.keep_newest(self.folder / "graphs", _KEPT_GRAPHS)
+                cache.keep_within(self.folder / "graphs", _KEPT_GRAPHS)
         return Revision(tree, files, steering, found, key)
 
     @contextmanager

@@ -31,7 +31,8 @@ class Tracers:
     def of(self, label: str) -> Tracer:
         """The tracer for `label`: a test, or what has no pool and so no config of its own."""
         target = self._head.graph.targets.get(label)
-        pool = pools.placement(target).pool if target is not None and target.is_test else pools.CPU
+        is_test = target is not None and target.is_test
+        pool = self._head.placement(target).pool if target is not None and is_test else pools.CPU
         return self.of_pool(pool)
 
     def of_pool(self, pool: str) -> Tracer:

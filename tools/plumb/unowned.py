@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from typing import Any
 
 from tools.plumb.errors import PlumbError
 from tools.plumb.files import SYMLINK, FileTable
-from tools.plumb.graph import SOURCE, source_path
+from tools.plumb.graph import SOURCE, canonical, source_path
 from tools.plumb.inputs import is_build_file, is_loaded_file
 from tools.plumb.revision import Revision
 
@@ -18,10 +19,13 @@ NOTHING, EVERYTHING = "nothing", "everything"
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of the policy file: what a file that `pattern` names affects, and why."""
+    """One entry of the policy file: what a file that `pattern` names affects, and why.
+
+    affects: 'nothing', 'everything', or patterns of tests such as //testing/quant/...
+    """
 
     pattern: str
-    affects: str
+    affects: str | tuple[str, ...]
     reason: str
     even_if_owned: bool = False
 
@@ -32,18 +36,31 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided for one changed file. affects: 'nothing' or 'everything'."""
+    """What was decided for one changed file. affects: as in Rule.
+
+    mapped: False if no rule of the policy names the file.
+    """
 
     path: str
-    affects: str
+    affects: str | tuple[str, ...]
     reason: str
+    mapped: bool = True
+
+    def reaches(self, label: str) -> bool:
+        """True if the test `label` is one of those that the file affects."""
+        return not isinstance(self.affects, str) and any(_names(p, label) for p in self.affects)
 
 
 _UNKNOWN = (
     "no target lists it and no rule of the policy names it, so it may matter to any test; "
     f"add it to .gitignore, or a rule for it to {POLICY_PATH}"
 )
-_KINDS = {"pattern": str, "affects": str, "reason": str, "even_if_owned": bool}
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "pattern": str,
+    "affects": (str, tuple),
+    "reason": str,
+    "even_if_owned": bool,
+}
 
 
 def policy_of(files: FileTable) -> tuple[Rule, ...]:
@@ -58,7 +75,7 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
     """The rules in `text`. Raises PlumbError naming the entry that cannot be understood."""
     try:
         entries = tomllib.loads(text).get("rule", [])
-        rules = tuple(Rule(**entry) for entry in entries)
+        rules = tuple(Rule(**_hashable(entry)) for entry in entries)
     except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
         raise PlumbError(
             f"{POLICY_PATH} cannot be read: {error}. "
@@ -66,19 +83,40 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
         ) from error
     for number, rule in enumerate(rules, 1):
         _check_kinds(rule, number)
-        if rule.affects not in (NOTHING, EVERYTHING):
-            raise PlumbError(
-                f"{POLICY_PATH}: rule '{rule.pattern}' says affects = '{rule.affects}'; "
-                f"write '{NOTHING}' or '{EVERYTHING}'."
-            )
+        _check_affects(rule)
     return rules
+
+
+def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+
+
+def _check_affects(rule: Rule) -> None:
+    patterns = rule.affects if isinstance(rule.affects, tuple) else ()
+    wrong = [p for p in patterns if not (isinstance(p, str) and p.startswith("//"))]
+    if wrong or (not patterns and rule.affects not in (NOTHING, EVERYTHING)):
+        said = wrong[0] if wrong else rule.affects
+        raise PlumbError(
+            f"{POLICY_PATH}: rule '{rule.pattern}' says affects = '{said}'; "
+            f"write '{NOTHING}', '{EVERYTHING}' or a list of tests such as ['//testing/...']."
+        )
+
+
+def _names(pattern: str, label: str) -> bool:
+    """True if the target pattern, as Bazel writes them, covers `label`."""
+    package, _, name = label.partition(":")
+    if pattern.endswith("/..."):
+        folder = pattern.removesuffix("/...")
+        return folder in ("/", package) or package.startswith(f"{folder}/")
+    wanted, _, target = canonical(pattern).partition(":")
+    return wanted == package and target in (name, "all", "*")
 
 
 def _check_kinds(rule: Rule, number: int) -> None:
     for name, kind in _KINDS.items():
         value = getattr(rule, name)
         if not isinstance(value, kind):
-            wanted = "a string" if kind is str else "true or false"
+            wanted = "true or false" if kind is bool else "a string"
             raise PlumbError(
                 f"{POLICY_PATH}: rule {number} has {name} = {value!r}; write {wanted}."
             )
@@ -95,7 +133,7 @@ def decide(
         if owned.has(path) and not (rule and rule.even_if_owned):
             continue
         if rule is None:
-            decisions.append(Decision(path, EVERYTHING, _UNKNOWN))
+            decisions.append(Decision(path, EVERYTHING, _UNKNOWN, mapped=False))
         else:
             decisions.append(Decision(path, rule.affects, rule.reason))
     return decisions

@@ -120,3 +120,25 @@ def test_a_broken_policy_is_an_error_that_names_the_entry(text: str, says: str) 
     with pytest.raises(PlumbError, match=r"policy\.toml") as error:
         unowned.parse_policy(text)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "label", "reached"),
+    [
+        ("//...", "//a:t", True),
+        ("//a/...", "//a/b:t", True),
+        ("//a/...", "//ab:t", False),
+        ("//a:all", "//a:t", True),
+        ("//a:*", "//a/b:t", False),
+        ("//a", "//a:a", True),
+        ("//a:t", "//a:u", False),
+    ],
+)
+def test_a_rule_can_name_tests(pattern: str, label: str, reached: bool) -> None:
+    assert Decision("x", (pattern,), "").reaches(label) is reached
+
+
+@pytest.mark.parametrize("affects", ['["a:t"]', '"some"', "[]", "[3]"])
+def test_a_rule_that_names_no_tests_is_refused(affects: str) -> None:
+    with pytest.raises(PlumbError, match="write 'nothing', 'everything' or a list of tests"):
+        unowned.parse_policy(f'[[rule]]\npattern = "x"\naffects = {affects}\nreason = "y"\n')
