@@ -11,6 +11,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tools.plumb import graph
 
@@ -47,6 +48,7 @@ class Call:
         return next((literal for literal in self.literals if literal.label == label), None)
 
 
+@lru_cache(maxsize=4096)
 def read(source: str, package: str) -> tuple[Call, ...]:
     """The calls with a `name` in a BUILD file's text. Raises SyntaxError if it is no Python."""
     comments = _comments(source)

@@ -25,13 +25,15 @@ def check(workspace: Workspace, patterns: Sequence[str] = ()) -> list[Finding]:
     reader = Reader(workspace, Resolver(workspace))
     found: list[Finding] = []
     for call in declared(workspace):
+        labels = [call.label, *(target.label for target in call.targets)]
+        if not any(matches(label, patterns) for label in labels):
+            continue
         needed = [reader.read(call, target) for target in call.targets]
         found += _merged(finding for need in needed for finding in need.findings)
         found += unused.find(call, needed, reader)
     if not patterns:
         found += _stale(reader)
-    wanted = [f for f in found if any(matches(label, patterns) for label in (f.call, *f.targets))]
-    return sorted(_of_macros(wanted), key=lambda f: (f.call, f.kind, f.label, f.where))
+    return sorted(_of_macros(found), key=lambda f: (f.call, f.kind, f.label, f.where))
 
 
 def _merged(findings: Iterable[Finding]) -> list[Finding]:

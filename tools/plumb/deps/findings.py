@@ -57,7 +57,13 @@ class Finding:
     def command(self) -> str:
         """What buildozer would be told."""
         verb = "add" if self.adds else "remove"
-        return f"{verb} {self.attribute} {shorten(self.label, self.call)}"
+        return f"{verb} {self.attribute} {self.written}"
+
+    @property
+    def written(self) -> str:
+        """The label as the BUILD file of the call would write it."""
+        short = shorten(self.label, self.call)
+        return short.removeprefix(":") if self.attribute == "data" else short
 
     def fields(self) -> dict[str, Any]:
         """The finding for JSON."""

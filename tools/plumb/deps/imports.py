@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
 
 _MODULE = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
@@ -58,6 +59,7 @@ class Imports:
     dynamic: tuple[Dynamic, ...]
 
 
+@lru_cache(maxsize=4096)
 def read(source: str, path: str) -> Imports:
     """The imports of the file at `path`, relative to the workspace, that holds `source`.
 
@@ -92,13 +94,12 @@ class _Reader(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = self._absolute(node.module or "", node.level)
-        if module is None:
+        if not module:
             return
         written = "." * node.level + (node.module or "")
         for alias in node.names:
-            inside = [f"{module}.{alias.name}"] if module and alias.name != "*" else []
-            modules = [*inside, module] if module else [alias.name]
-            self._add(node.lineno, f"from {written} import {alias.name}", modules)
+            inside = [f"{module}.{alias.name}"] if alias.name != "*" else []
+            self._add(node.lineno, f"from {written} import {alias.name}", [*inside, module])
 
     def visit_If(self, node: ast.If) -> None:
         test, negated = node.test, False

@@ -93,6 +93,7 @@ class _Target:
         """Compares the imports of one source."""
         found = self.reader.imports(path)
         if isinstance(found, SyntaxError):
+            self.needs.readable = False
             self._add(Kind.UNREADABLE, f"{path}:{found.lineno}", str(found.msg), "mend its syntax")
             return
         for one in (*found.found, *self._dynamic(path, found.dynamic)):
@@ -140,10 +141,8 @@ class _Target:
         self.needs.used |= found.tokens
         if one.need is Need.MENTION or found.tokens & self.direct or self._is_free(found):
             return
-        if one.need is Need.NAMED:
-            known = found.origin in (Origin.TARGET, Origin.PACKAGE)
-            if not known or found.tokens & self.closure:
-                return
+        if one.need is Need.NAMED and found.origin not in (Origin.TARGET, Origin.PACKAGE):
+            return
         if self._absent(found.module):
             return
         foreign = self._foreign(path)

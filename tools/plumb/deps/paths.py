@@ -11,6 +11,7 @@ import ast
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SAME = frozenset({"resolve", "absolute", "expanduser", "as_posix", "__str__"})
 _SAME_OS = frozenset({"abspath", "realpath", "normpath", "str", "fspath"})
@@ -25,6 +26,7 @@ class Read:
     path: str
 
 
+@lru_cache(maxsize=4096)
 def read(source: str, path: str) -> tuple[Read, ...]:
     """Paths that the file at `path` names in literals; they need not exist.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator, Sequence
 
-from tools.plumb.deps.findings import Finding, Kind, shorten
+from tools.plumb.deps.findings import Finding, Kind
 
 SCHEMA = 1
 _SHOWN_TARGETS = 3
@@ -17,7 +18,7 @@ _SAID = {
     Kind.UNKNOWN: "needs `{what}`",
     Kind.DYNAMIC: "imports what nobody can read from the source: `{what}`",
     Kind.EXEMPTION: "{what}",
-    Kind.UNREADABLE: "is no Python: {what}",
+    Kind.UNREADABLE: f"is no Python {platform.python_version()}: {{what}}",
 }
 
 
@@ -44,7 +45,7 @@ def as_json(findings: Sequence[Finding], checked: int) -> str:
 
 
 def _remedy(finding: Finding, command: str) -> str:
-    label = shorten(finding.label, finding.call) if finding.label else ""
+    label = finding.written if finding.label else ""
     verb = "add" if finding.adds else "remove"
     edit = f"{verb} {label} {'to' if finding.adds else 'from'} {finding.attribute}"
     if finding.fixable:
