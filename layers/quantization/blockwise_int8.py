@@ -16,7 +16,12 @@ import torch
 from layers.kernels.int8_block_scaled_mm import BLOCK, INT8_BLOCK_SCALED_MM
 from layers.kernels.per_token_group_int8_quant import PER_TOKEN_GROUP_INT8_QUANT
 from layers.parameter import BlockScaleParameter
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+)
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod
@@ -50,8 +55,9 @@ class BlockwiseInt8Config(QuantizationConfig):
         """Requires `weight_block_size`; reads the keys of `common_options`.
 
         Raises:
-            ValueError: no block size, or one other than [128, 128].
+            ValueError: no block size, or one other than [128, 128]; static activations.
         """
+        check_values("blockwise_int8", config, activation_scheme=("dynamic",))
         if "weight_block_size" not in config:
             raise ValueError(
                 f"blockwise_int8: the quantisation config has no weight_block_size, wanted "

@@ -13,7 +13,12 @@ from typing import Any, Self
 
 import torch
 
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    common_options,
+    keys_of,
+)
 from layers.quantization.fp8_linear import Fp8ChannelLinearMethod, Fp8TensorLinearMethod
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
@@ -21,7 +26,8 @@ from layers.quantization.registry import register
 WANTED = (
     "wanted one group of targets ['Linear'] with symmetric 8-bit float weights of strategy "
     "'channel' or 'tensor', and such activations, dynamic of strategy 'token', or static of "
-    "strategy 'tensor' beside weights of that strategy"
+    "strategy 'tensor' beside weights of that strategy; compressed, without groups, transforms or "
+    "sparsity"
 )
 
 
@@ -47,18 +53,23 @@ class CompressedTensorsConfig(QuantizationConfig):
         Raises:
             ValueError: something that is not supported.
         """
-        groups = config.get("config_groups") or {}
+        groups = keys_of("compressed-tensors", config).get("config_groups") or {}
         if not isinstance(groups, Mapping) or len(groups) != 1:
             raise _unsupported("config_groups", groups)
         (group,) = groups.values()
-        if list(group.get("targets") or []) != ["Linear"]:
+        if not isinstance(group, Mapping):
+            raise _unsupported("config_groups", groups)
+        if group.get("targets") != ["Linear"]:
             raise _unsupported("targets", group.get("targets"))
-        if config.get("format", "float-quantized") != "float-quantized":
-            raise _unsupported("format", config["format"])
+        for part in (config, group):
+            if part.get("format") not in (None, "float-quantized"):
+                raise _unsupported("format", part["format"])
+        _check_absent(config, group)
         weights = _float8("weights", group.get("weights"))
         inputs = _float8("input_activations", group.get("input_activations"))
-        strategy, static = str(weights.get("strategy")), not inputs.get("dynamic", False)
-        if (strategy, static, inputs.get("strategy")) not in (
+        strategy, dynamic = str(weights.get("strategy")), inputs.get("dynamic", False)
+        static = dynamic is False
+        if dynamic not in (True, False) or (strategy, static, inputs.get("strategy")) not in (
             ("channel", False, "token"),
             ("tensor", False, "token"),
             ("tensor", True, "tensor"),
@@ -85,10 +96,29 @@ def _float8(key: str, scheme: Any) -> Mapping[str, Any]:
     if (
         isinstance(scheme, Mapping)
         and (scheme.get("num_bits"), scheme.get("type")) == (8, "float")
-        and scheme.get("symmetric", True)
+        and scheme.get("symmetric", True) is True
+        and all(scheme.get(k) is None for k in ("group_size", "block_structure", "actorder"))
+        and not (key == "weights" and scheme.get("dynamic"))
     ):
         return scheme
     raise _unsupported(key, scheme)
+
+
+def _check_absent(config: Mapping[str, Any], group: Mapping[str, Any]) -> None:
+    """Refuses what would change the layer's arithmetic or the form of its tensors.
+
+    Raises:
+        ValueError: quantised outputs, transforms, sparse weights, or weights not yet quantised.
+    """
+    if group.get("output_activations") is not None:
+        raise _unsupported("output_activations", group["output_activations"])
+    if config.get("transform_config"):
+        raise _unsupported("transform_config", config["transform_config"])
+    sparsity = config.get("sparsity_config") or {"format": "dense"}
+    if not isinstance(sparsity, Mapping) or sparsity.get("format") != "dense":
+        raise _unsupported("sparsity_config", sparsity)
+    if config.get("quantization_status") not in (None, "compressed"):
+        raise _unsupported("quantization_status", config["quantization_status"])
 
 
 def _unsupported(key: str, value: Any) -> ValueError:

@@ -13,7 +13,12 @@ from typing import Any, Self
 import torch
 
 from layers.kernels.fp8.fp8_block_scaled_mm import BLOCK
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+)
 from layers.quantization.fp8_linear import Fp8BlockLinearMethod, Fp8TensorLinearMethod
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
@@ -62,6 +67,7 @@ class Fp8Config(QuantizationConfig):
         Raises:
             ValueError: a value that is not supported, or a checkpoint that is not in fp8 yet.
         """
+        check_values("fp8", config, quant_algo=("FP8",))
         _check_stored(config)
         return cls(
             activation_scheme=config.get("activation_scheme", "dynamic"),
@@ -94,10 +100,12 @@ def _check_blocks(weight_block_size: Any, activation_scheme: str) -> None:
 
 
 def _check_stored(config: Mapping[str, Any]) -> None:
-    if not config.get("is_checkpoint_fp8_serialized", True):
+    stored = config.get("is_checkpoint_fp8_serialized", True)
+    if stored is not True:
         raise ValueError(
-            "fp8: is_checkpoint_fp8_serialized is false, wanted a checkpoint whose weights are "
-            "fp8 already: none is quantised while it is loaded. Quantise the model and save it."
+            f"fp8: is_checkpoint_fp8_serialized is {stored!r}, wanted a checkpoint whose weights "
+            f"are fp8 already (true, or no such key): none is quantised while it is loaded. "
+            f"Quantise the model and save it."
         )
     fmt = config.get("fmt", "e4m3")
     if fmt not in ("e4m3", "e4m3fn", "float8_e4m3fn"):

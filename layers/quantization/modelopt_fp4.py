@@ -11,7 +11,13 @@ from typing import Any, Self
 import torch
 
 from layers.kernels.fp4.scales import NVFP4
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+    flattened,
+)
 from layers.quantization.nvfp4_linear import Nvfp4LinearMethod
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
@@ -33,7 +39,7 @@ class ModelOptFp4Config(QuantizationConfig):
     """
 
     def __init__(self, *, group_size: int = NVFP4.group, **options: Any) -> None:
-        if group_size != NVFP4.group or isinstance(group_size, bool):
+        if group_size != NVFP4.group or not isinstance(group_size, int):
             raise ValueError(
                 f"modelopt_fp4: group_size is {group_size!r}, wanted {NVFP4.group}, the block of "
                 f"NVFP4. Quantise the model again with blocks of that size."
@@ -52,10 +58,11 @@ class ModelOptFp4Config(QuantizationConfig):
         Raises:
             ValueError: another algorithm or group size, or a list that is none.
         """
-        keys = {**config, **_nested(config)}
+        keys = flattened("modelopt_fp4", config)
         _check_algorithm(keys)
+        check_values("modelopt_fp4", keys, activation_scheme=("static",), weight_block_size=())
         sizes = _group_sizes(keys)
-        wrong = [size for size in sizes if size != NVFP4.group]
+        wrong = [size for size in sizes if size != NVFP4.group or not isinstance(size, int)]
         return cls(
             group_size=wrong[0] if wrong else NVFP4.group, backend=backend, **common_options(keys)
         )
@@ -65,16 +72,6 @@ class ModelOptFp4Config(QuantizationConfig):
         if is_layer_ignored(prefix, self.ignored_layers, self.packed_modules_mapping):
             return None
         return Nvfp4LinearMethod(self.backend)
-
-
-def _nested(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    nested = config.get("quantization", {})
-    if not isinstance(nested, Mapping):
-        raise ValueError(
-            f"modelopt_fp4: quantization is {nested!r}, wanted the object that "
-            f"hf_quant_config.json has under that key."
-        )
-    return nested
 
 
 def _check_algorithm(keys: Mapping[str, Any]) -> None:
@@ -92,7 +89,7 @@ def _check_algorithm(keys: Mapping[str, Any]) -> None:
 def _group_sizes(keys: Mapping[str, Any]) -> list[Any]:
     """Every group size that the config gives, of weights and of activations."""
     sizes = [keys["group_size"]] if keys.get("group_size") is not None else []
-    groups = keys.get("config_groups") or {}
+    groups = {} if keys.get("config_groups") is None else keys["config_groups"]
     if not isinstance(groups, Mapping) or not all(isinstance(g, Mapping) for g in groups.values()):
         raise ValueError(
             f"modelopt_fp4: config_groups is {groups!r}, wanted an object of objects, such as "
@@ -100,6 +97,14 @@ def _group_sizes(keys: Mapping[str, Any]) -> list[Any]:
         )
     for group in groups.values():
         for part in ("weights", "input_activations"):
-            size = (group.get(part) or {}).get("group_size")
-            sizes += [] if size is None else [size]
+            scheme = group.get(part)
+            if scheme is None:
+                continue
+            if not isinstance(scheme, Mapping):
+                raise ValueError(
+                    f"modelopt_fp4: {part} of config_groups is {scheme!r}, wanted an object, such "
+                    f"as {{'num_bits': 4, 'type': 'float', 'group_size': 16}}."
+                )
+            check_values("modelopt_fp4", scheme, num_bits=(4,), type=("float",))
+            sizes += [] if scheme.get("group_size") is None else [scheme["group_size"]]
     return sizes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from layers.quantization.base import common_options
+from layers.quantization.base import check_values, common_options, flattened
 from layers.quantization.fp8 import Fp8Config
 from layers.quantization.registry import register
 
@@ -32,14 +32,12 @@ class ModelOptFp8Config(Fp8Config):
         Raises:
             ValueError: another algorithm, or a list that is none.
         """
-        keys = {**config, **(config.get("quantization") or {})}
+        keys = flattened("modelopt_fp8", config)
+        check_values("modelopt_fp8", keys, activation_scheme=("static",), weight_block_size=())
         algorithm = keys.get("quant_algo", ALGORITHM)
         if algorithm != ALGORITHM:
             raise ValueError(
                 f"modelopt_fp8: quant_algo is {algorithm!r}, wanted '{ALGORITHM}'. Use the "
                 f"quant_method of that format, such as 'modelopt_fp4' for NVFP4."
             )
-        options = common_options(keys)
-        excluded = common_options({"ignored_layers": keys.get("exclude_modules")})
-        options["ignored_layers"] += excluded["ignored_layers"]
-        return cls(activation_scheme="static", backend=backend, **options)
+        return cls(activation_scheme="static", backend=backend, **common_options(keys))

@@ -27,7 +27,12 @@ from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
 from layers.parameter import BlockScaleParameter, ModelWeightParameter, check_contiguous
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+)
 from layers.quantization.fp4_layer import (
     check_no_gradient,
     check_whole_blocks,
@@ -67,8 +72,9 @@ class Mxfp4Config(QuantizationConfig):
         """Reads `activation_scheme`, "none" where it is missing, and `common_options`.
 
         Raises:
-            ValueError: another scheme.
+            ValueError: another scheme, or blocks of another size.
         """
+        check_values("mxfp4", config, group_size=(MXFP4.group,), weight_block_size=([1, 32],))
         scheme = config.get("activation_scheme", "none")
         return cls(activation_scheme=scheme, backend=backend, **common_options(config))
 

@@ -12,7 +12,7 @@ and multiplies them as bfloat16. No backend keeps a dequantised weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -22,7 +22,12 @@ from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp8.mxfp8_quant import MXFP8_QUANT
 from layers.kernels.fp8.mxfp8_scaled_mm import BLOCK, MXFP8_SCALED_MM
 from layers.parameter import BlockScaleParameter
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+)
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod, replace_parameter
@@ -35,7 +40,13 @@ class MxFp8Config(QuantizationConfig):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, backend: str | None = None) -> Self:
-        """Reads the keys of `layers.quantization.base.common_options`; none is required."""
+        """Reads the keys of `layers.quantization.base.common_options`; none is required.
+
+        Raises:
+            ValueError: an activation_scheme or weight_block_size of another method.
+        """
+        blocks: Sequence[Any] = ([1, 32],)
+        check_values("mxfp8", config, activation_scheme=("dynamic",), weight_block_size=blocks)
         return cls(backend=backend, **common_options(config))
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> LinearMethodBase | None:

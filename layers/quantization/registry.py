@@ -41,6 +41,11 @@ def get_quantization_config(name: str) -> type[QuantizationConfig]:
     Raises:
         ValueError: no such method was imported.
     """
+    if not isinstance(name, str):
+        raise ValueError(
+            f"quantisation method is {name!r}, wanted a name such as 'fp8': the quant_method of a "
+            f"checkpoint's quantization_config."
+        )
     if name in _configs:
         return _configs[name]
     known = ", ".join(sorted(_configs)) or "none"

@@ -6,7 +6,7 @@ w ≈ weight · weight_scale. Shards of a fused layer keep their scales, each in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -14,7 +14,12 @@ import torch
 from layers.kernels.int8_scaled_mm import INT8_SCALED_MM
 from layers.kernels.per_token_int8_quant import PER_TOKEN_INT8_QUANT
 from layers.parameter import ChannelScaleParameter
-from layers.quantization.base import LinearMethodBase, QuantizationConfig, common_options
+from layers.quantization.base import (
+    LinearMethodBase,
+    QuantizationConfig,
+    check_values,
+    common_options,
+)
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod
@@ -27,7 +32,13 @@ class W8A8Int8Config(QuantizationConfig):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, backend: str | None = None) -> Self:
-        """Reads the keys of `layers.quantization.base.common_options`; none is required."""
+        """Reads the keys of `layers.quantization.base.common_options`; none is required.
+
+        Raises:
+            ValueError: an activation_scheme or weight_block_size of another method.
+        """
+        blocks: Sequence[Any] = ()
+        check_values("w8a8_int8", config, activation_scheme=("dynamic",), weight_block_size=blocks)
         return cls(backend=backend, **common_options(config))
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> LinearMethodBase | None:
