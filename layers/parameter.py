@@ -12,11 +12,25 @@ from typing import Any, Self
 
 import torch
 
+from layers.checkpoint_tensor import check_cast, check_dense, has_negative_e4m3
 from layers.errors import WeightLoadError
 from layers.non_finite import has_non_finite
 from layers.sharding import LinearLayout, Shard, ShardId, ceil_div
 
 FLOAT_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16})
+
+
+def check_dtype(layer: str, params_dtype: torch.dtype) -> None:
+    """Refuses a dtype that no layer computes in.
+
+    Raises:
+        ValueError: naming the layer, the value and those that are possible.
+    """
+    if not isinstance(params_dtype, torch.dtype) or params_dtype not in FLOAT_DTYPES:
+        raise ValueError(
+            f"layer '{layer}': params_dtype is {params_dtype!r}, wanted torch.float16, "
+            f"torch.bfloat16 or torch.float32 (the dtype of inputs and outputs)."
+        )
 
 
 class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
@@ -96,7 +110,7 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         return tuple(i for i in self.linear_layout.shard_ids if i not in self.loaded_shards)
 
     def load(self, loaded: torch.Tensor, shard_id: ShardId = None) -> None:
-        """Copies this rank's slice of a full checkpoint tensor.
+        """Copies this rank's slice of a full checkpoint tensor; on an error, nothing of it.
 
         Args:
             loaded: the tensor as the checkpoint holds it, unsliced, on any device.
@@ -104,11 +118,29 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                 shards, one after the other along dimension 0.
 
         Raises:
-            WeightLoadError: unknown shard, loaded before, wrong dtype or shape, NaN in a scale; or
-                the parameter itself was converted, or has no memory.
+            WeightLoadError: unknown shard, loaded before, wrong dtype or shape, NaN in a scale, no
+                dense tensor with values, or values that the dtype does not hold; or the parameter
+                itself was converted, or has no memory.
+        """
+        self.fill(self.prepare(loaded, shard_id))
+
+    def prepare(
+        self, loaded: torch.Tensor, shard_id: ShardId = None
+    ) -> list[tuple[Shard, torch.Tensor]]:
+        """The shards of a checkpoint tensor for `fill`, once nothing can go wrong any more.
+
+        Raises:
+            WeightLoadError: as `load`.
         """
         self.check_own()
-        for shard, piece in self.check(loaded, shard_id):
+        pieces = self.check(loaded, shard_id)
+        for shard, piece in pieces:
+            check_cast(self.label(shard.id), self._part(shard, piece), self.dtype)
+        return pieces
+
+    def fill(self, pieces: list[tuple[Shard, torch.Tensor]]) -> None:
+        """Copies this rank's part of each shard, as `prepare` returned them."""
+        for shard, piece in pieces:
             self._copy(shard, piece)
             self.loaded_shards.add(shard.id)
 
@@ -120,6 +152,7 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         Raises:
             WeightLoadError: as `load`, but for the parameter itself.
         """
+        check_dense(self.label(shard_id), loaded)
         if shard_id is None and len(self.linear_layout.shards) > 1:
             pieces = self._split_fused(loaded)
         else:
@@ -216,24 +249,19 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
                 f"Check the model's configuration."
             )
 
-    def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
+    def _part(self, shard: Shard, loaded: torch.Tensor) -> torch.Tensor:
+        """The slice of a shard's full tensor that this rank holds."""
         rows = shard.rows.grouped(self.row_unit)
         part = loaded.narrow(0, rows.start, rows.size)
         if self.dim() > 1 and self.column_unit:
             columns = self.linear_layout.inputs.grouped(self.column_unit)
             part = part.narrow(1, columns.start, columns.size)
-        own = self.data.narrow(0, shard.offset // self.row_unit, rows.size)
-        own.copy_(part)
-        # Cell by cell: an Inf that the checkpoint holds must not hide one that the cast makes.
-        if own.dtype is not part.dtype and own.is_floating_point() and has_non_finite(own):
-            lost = part[torch.isfinite(part) & ~torch.isfinite(own)]
-            if lost.numel():
-                limit = torch.finfo(own.dtype).max
-                raise WeightLoadError(
-                    f"tensor for {self.label(shard.id)} has values up to "
-                    f"{float(lost.abs().max()):g}, beyond {str(own.dtype)[6:]}'s {limit:g}. "
-                    f"Use a params_dtype that holds them."
-                )
+        return part
+
+    def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
+        part = self._part(shard, loaded)
+        # Without detach a tensor that requires a gradient would keep the checkpoint's memory.
+        self.data.narrow(0, shard.offset // self.row_unit, part.shape[0]).copy_(part.detach())
 
 
 def check_contiguous(layer: torch.nn.Module) -> None:
@@ -285,9 +313,20 @@ class ChannelScaleParameter(ShardedParameter):
 
 
 class BlockScaleParameter(ShardedParameter):
-    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit))."""
+    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit)).
+
+    E4M3 scales (NVFP4) have no sign: kernels differ in whether they read that bit.
+    """
 
     must_be_finite = True
+
+    def _check(self, shard: Shard, loaded: torch.Tensor) -> None:
+        super()._check(shard, loaded)
+        if loaded.dtype is torch.float8_e4m3fn and has_negative_e4m3(loaded):
+            raise WeightLoadError(
+                f"tensor for {self.label(shard.id)} holds {float(loaded.float().min()):g}, wanted "
+                f"block scales of at least 0. Quantise the model again."
+            )
 
 
 class PerTensorScaleParameter(ShardedParameter):
@@ -322,5 +361,8 @@ class PerTensorScaleParameter(ShardedParameter):
         if tuple(loaded.shape) not in {(), (1,)}:
             super()._check_shape(shard, loaded)
 
+    def _part(self, shard: Shard, loaded: torch.Tensor) -> torch.Tensor:
+        return loaded.reshape(())
+
     def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
-        self.data[self.linear_layout.shards.index(shard)] = loaded.reshape(())
+        self.data[self.linear_layout.shards.index(shard)] = self._part(shard, loaded).detach()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 ShardId = int | str | None
 
@@ -16,6 +17,24 @@ ShardId = int | str | None
 def ceil_div(value: int, unit: int) -> int:
     """`value / unit`, rounded up."""
     return -(-value // unit)
+
+
+def check_integers(layer: str, **sizes: object) -> None:
+    """Refuses sizes that are no integers, such as 64.0 or "64" of a configuration file.
+
+    Args:
+        layer: the layer's name, for the message.
+        sizes: by name, with blanks written as underscores.
+
+    Raises:
+        ValueError: naming the first.
+    """
+    for name, size in sizes.items():
+        if not isinstance(size, SupportsIndex) or isinstance(size, bool):
+            raise ValueError(
+                f"layer '{layer}': {name.replace('_', ' ')} is {size!r}, wanted an integer. "
+                f"Correct the model's configuration."
+            )
 
 
 @dataclass(frozen=True)
@@ -87,11 +106,13 @@ class LinearLayout:
         """The layout whose shards lie one under the other in the rank's weight.
 
         Raises:
-            ValueError: a size below 1.
+            ValueError: a size below 1, or no integer.
         """
+        check_integers(name, input_size=inputs.size)
         shards: list[Shard] = []
         offset = 0
         for shard_id, rows in spans:
+            check_integers(name, output_size=rows.size)
             if min(rows.size, inputs.size) < 1:
                 raise ValueError(
                     f"layer '{name}': shard {shard_id!r} has {rows.size} outputs and {inputs.size} "

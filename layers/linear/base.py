@@ -6,8 +6,8 @@ import torch
 
 from layers.errors import WeightLoadError
 from layers.loadable import LoadableLayer
-from layers.parameter import FLOAT_DTYPES, BiasParameter, ShardedParameter
-from layers.quantization.base import QuantizationConfig
+from layers.parameter import FLOAT_DTYPES, BiasParameter, ShardedParameter, check_dtype
+from layers.quantization.base import QuantizationConfig, check_config
 from layers.quantization.unquantized import UnquantizedLinearMethod
 from layers.sharding import LinearLayout, ShardId
 
@@ -44,11 +44,8 @@ class LinearBase(LoadableLayer):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        if params_dtype not in FLOAT_DTYPES:
-            raise ValueError(
-                f"layer '{prefix}': params_dtype is {params_dtype}, wanted torch.float16, "
-                f"torch.bfloat16 or torch.float32 (the dtype of inputs and outputs)"
-            )
+        check_dtype(prefix, params_dtype)
+        check_config(prefix, quant_config)
         self.prefix = prefix
         self.layout = layout
         self.params_dtype = params_dtype
@@ -191,6 +188,7 @@ class LinearBase(LoadableLayer):
     def _check_input(self, x: torch.Tensor, columns: int) -> None:
         if (
             self._ready
+            and isinstance(x, torch.Tensor)
             and x.dim()
             and x.shape[-1] == columns
             and x.dtype == self.params_dtype
@@ -201,6 +199,11 @@ class LinearBase(LoadableLayer):
             raise RuntimeError(
                 f"layer '{self.prefix}' is not ready for forward: load its weights, then call "
                 f"layers.weights.process_weights_after_loading()."
+            )
+        if not isinstance(x, torch.Tensor):
+            raise ValueError(
+                f"layer '{self.prefix}': x is a {type(x).__module__}.{type(x).__name__}, wanted a "
+                f"torch.Tensor (..., {columns}) {self.params_dtype} on {self.device}."
             )
         raise ValueError(
             f"layer '{self.prefix}': x is {tuple(x.shape)} {x.dtype} on {x.device}, wanted "

@@ -40,8 +40,16 @@ class MergedColumnParallelLinear(LinearBase):
         prefix: str = "",
         **options: Any,
     ) -> None:
+        if isinstance(output_sizes, str) or not isinstance(output_sizes, Sequence):
+            raise ValueError(
+                f"layer '{prefix}': output_sizes is {output_sizes!r}, wanted a list of one size a "
+                f"shard, such as [1024, 1024]."
+            )
         if not output_sizes:
-            raise ValueError(f"layer '{prefix}': output_sizes is empty, wanted one size a shard")
+            raise ValueError(
+                f"layer '{prefix}': output_sizes is empty, wanted one size a shard, such as "
+                f"[1024, 1024]."
+            )
         tp = TensorParallel.resolve(prefix, tp_rank, tp_size)
         if gather_output:
             tp.require_group(prefix, "gather_output")

@@ -6,7 +6,7 @@ from typing import Any
 
 from layers.linear.base import LinearBase
 from layers.linear.tensor_parallel import TensorParallel
-from layers.sharding import LinearLayout, Span
+from layers.sharding import LinearLayout, Span, check_integers
 
 
 class QKVParallelLinear(LinearBase):
@@ -57,6 +57,7 @@ class QKVParallelLinear(LinearBase):
 
 
 def _check_heads(prefix: str, head_size: int, q_heads: int, kv_heads: int) -> None:
+    check_integers(prefix, head_size=head_size, query_heads=q_heads, key_value_heads=kv_heads)
     if min(head_size, q_heads, kv_heads) < 1:
         raise ValueError(
             f"layer '{prefix}': {q_heads} query heads and {kv_heads} key-value heads of size "

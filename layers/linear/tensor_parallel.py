@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layers.distributed.parallel_state import get_tensor_parallel_group
-from layers.sharding import Span
+from layers.sharding import Span, check_integers
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class TensorParallel:
         if tp_rank is None and tp_size is None:
             group = get_tensor_parallel_group()
             return cls(group.rank, group.world_size)
+        given = {"tp_rank": tp_rank, "tp_size": tp_size}
+        check_integers(prefix, **{n: v for n, v in given.items() if v is not None})
         if tp_rank is None or tp_size is None or not 0 <= tp_rank < tp_size:
             raise ValueError(
                 f"layer '{prefix}': tp_rank {tp_rank} and tp_size {tp_size} do not fit: give both "
@@ -36,8 +38,9 @@ class TensorParallel:
         """This rank's part of `total`.
 
         Raises:
-            ValueError: the ranks do not divide it evenly.
+            ValueError: the ranks do not divide it evenly, or it is no integer.
         """
+        check_integers(prefix, **{what: total})
         if total % self.size:
             raise ValueError(
                 f"layer '{prefix}': {what} {total} is not divisible by the tensor parallel size "

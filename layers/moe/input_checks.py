@@ -7,24 +7,43 @@ from typing import TYPE_CHECKING
 import torch
 
 from layers.kernels.moe.activation import ACTIVATIONS
-from layers.parameter import FLOAT_DTYPES
+from layers.moe.topk import TopKConfig, check_bias
+from layers.parameter import check_dtype
+from layers.quantization.base import QuantizationConfig, check_config
+from layers.sharding import check_integers
 
 if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE
 
 
-def check_options(prefix: str, params_dtype: torch.dtype, activation: str) -> None:
-    """Refuses a dtype or an activation that no runner has.
+def check_options(
+    prefix: str,
+    num_experts: int,
+    topk: TopKConfig,
+    params_dtype: torch.dtype,
+    quant_config: QuantizationConfig | None,
+    activation: str,
+    correction_bias: torch.Tensor | None,
+) -> None:
+    """Refuses what no runner or router has.
 
     Raises:
         ValueError: naming the value and those that are possible.
     """
-    if params_dtype not in FLOAT_DTYPES:
+    check_dtype(prefix, params_dtype)
+    check_config(prefix, quant_config)
+    check_integers(prefix, num_experts=num_experts)
+    if not isinstance(topk, TopKConfig):
         raise ValueError(
-            f"layer '{prefix}': params_dtype is {params_dtype}, wanted torch.float16, "
-            f"torch.bfloat16 or torch.float32 (the dtype of inputs and outputs)"
+            f"layer '{prefix}': topk is {topk!r}, wanted a layers.moe.topk.TopKConfig, such as "
+            f"TopKConfig(top_k=2)."
         )
-    if activation not in ACTIVATIONS:
+    topk.check_experts(num_experts, prefix)
+    if correction_bias is not None:
+        # Where it lies is asked after loading: the layer may move until then.
+        device = getattr(correction_bias, "device", torch.device("cpu"))
+        check_bias(correction_bias, num_experts, device, prefix)
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ValueError(
             f"layer '{prefix}': activation is {activation!r}, wanted one of "
             f"{', '.join(map(repr, ACTIVATIONS))}."
@@ -44,6 +63,12 @@ def check_input(layer: FusedMoE, x: torch.Tensor, router_logits: torch.Tensor) -
             f"layer '{layer.prefix}' is not ready for forward: load its weights, then call "
             f"layers.weights.process_weights_after_loading()."
         )
+    for name, value in (("x", x), ("router_logits", router_logits)):
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(
+                f"layer '{layer.prefix}': {name} is a {type(value).__module__}."
+                f"{type(value).__name__}, wanted a torch.Tensor on {layer.device}."
+            )
     x_fits = x.dim() == 2 and x.shape[1] == hidden and x.dtype == layer.params_dtype
     if not x_fits or x.device != layer.device:
         raise ValueError(
@@ -58,8 +83,9 @@ def check_input(layer: FusedMoE, x: torch.Tensor, router_logits: torch.Tensor) -
             f"{router_logits.dtype} on {router_logits.device}, wanted {wanted} of a float dtype on "
             f"{layer.device}."
         )
-    if x.requires_grad and torch.is_grad_enabled():
+    if (x.requires_grad or router_logits.requires_grad) and torch.is_grad_enabled():
+        name = "x" if x.requires_grad else "router_logits"
         raise ValueError(
-            f"layer '{layer.prefix}': x requires a gradient, which the layer does not give: call "
-            f"it under torch.no_grad(), or with x.detach()."
+            f"layer '{layer.prefix}': {name} requires a gradient, which the layer does not give: "
+            f"call it under torch.no_grad(), or with {name}.detach()."
         )

@@ -19,10 +19,10 @@ from layers.moe.parameter import ExpertParameter
 from layers.moe.quantization.base import MoEMethodBase
 from layers.moe.quantization.registry import get_moe_method
 from layers.moe.quantization.unquantized import UnquantizedMoEMethod
-from layers.moe.topk import TopKConfig, TopKOutput, select_experts
+from layers.moe.topk import TopKConfig, TopKOutput, check_bias, select_experts
 from layers.moe.topk_operations import operation_of
 from layers.parameter import FLOAT_DTYPES, BiasParameter
-from layers.quantization.base import QuantizationConfig
+from layers.quantization.base import QuantizationConfig, check_backend
 from layers.sharding import ShardId
 
 _REPLACED = (
@@ -79,8 +79,9 @@ class FusedMoE(LoadableLayer):
         backend: str | None = None,
     ) -> None:
         super().__init__()
-        check_options(prefix, params_dtype, activation)
-        topk.check_experts(num_experts, prefix)
+        check_options(
+            *(prefix, num_experts, topk, params_dtype, quant_config, activation, correction_bias)
+        )
         self.prefix = prefix
         self.num_experts = num_experts
         self.topk = topk
@@ -89,7 +90,7 @@ class FusedMoE(LoadableLayer):
         self.has_bias = has_bias
         self.reduce_results = reduce_results
         self.quant_config = quant_config
-        self.backend = backend
+        self.backend = check_backend(backend)
         # In a tuple, as a module would take a parameter for its own.
         self._correction_bias = (correction_bias,)
         self.experts = ExpertLayout.divided(
@@ -194,6 +195,7 @@ class FusedMoE(LoadableLayer):
             WeightLoadError: naming what was never loaded, or a parameter that was converted after
                 it was built.
             BackendUnavailable: the runner asked for cannot run here.
+            ValueError: a scale that cannot be used, or a correction bias on another device.
         """
         if self._ready:
             return
@@ -206,8 +208,11 @@ class FusedMoE(LoadableLayer):
         for param in self.parameters():
             if isinstance(param, ExpertParameter):
                 param.check_own()
+        device = next(self.parameters()).device
+        if self._correction_bias[0] is not None:
+            check_bias(self._correction_bias[0], self.num_experts, device, self.prefix)
         self.quant_method.process_weights_after_loading(self)
-        self.device = next(self.parameters()).device
+        self.device = device
         self._choose_router()
         self._ready = True
 

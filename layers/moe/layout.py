@@ -8,7 +8,7 @@ from layers.distributed.parallel_state import (
     get_expert_parallel_group,
     get_tensor_parallel_group,
 )
-from layers.sharding import LinearLayout, Span
+from layers.sharding import LinearLayout, Span, check_integers
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class ExpertLayout:
         Raises:
             ValueError: experts or intermediate size do not divide evenly, or a size below 1.
         """
+        check_integers(name, hidden_size=hidden_size, intermediate_size=intermediate_size)
         sizes = (routed_experts, hidden_size, intermediate_size)
         if min(sizes) < 1 or shared_experts < 0:
             raise ValueError(
@@ -108,5 +109,5 @@ def _check_divides(name: str, what: str, total: int, kind: str, ranks: int) -> N
     if total % ranks:
         raise ValueError(
             f"layer '{name}': {what} {total} is not divisible by the {kind} parallel size of its "
-            f"experts, {ranks}. Use a {kind} parallel size that divides it."
+            f"experts, {ranks}. Use another {kind} parallel size, one that divides it."
         )

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import torch
 
+from layers.checkpoint_tensor import check_dense
 from layers.errors import WeightLoadError
 from layers.moe.layout import ExpertLayout
 from layers.parameter import ModelWeightParameter, ShardedParameter
@@ -33,6 +34,8 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         all_experts: hold the tensors of every expert, also those on other ranks: for scalars of
             which post-load needs the maximum over all.
         interleaved: a tensor that fuses all experts holds gate and up rows in turn, gate first.
+        block_bytes: a tensor that fuses all experts may have each row cut into blocks of so many
+            bytes, in a last dimension; None where it may not.
         options: row_unit, column_unit and accepted_dtypes of `ShardedParameter`.
 
     Raises:
@@ -49,6 +52,7 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         device: torch.device | str | None = None,
         all_experts: bool = False,
         interleaved: bool = False,
+        block_bytes: int | None = None,
         **options: Any,
     ) -> Self:
         """Allocates the rank's tensor; the class describes it."""
@@ -62,7 +66,13 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         return parameter
 
     def __init__(
-        self, layout: ExpertLayout, name: str, *, interleaved: bool = False, **_: Any
+        self,
+        layout: ExpertLayout,
+        name: str,
+        *,
+        interleaved: bool = False,
+        block_bytes: int | None = None,
+        **_: Any,
     ) -> None:
         self.held: Span
         # Of one expert's tensor: its class and attributes. No parameter without memory is kept, as
@@ -71,7 +81,9 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         self.attributes: dict[str, Any]
         self.full_name: str = self.attributes["full_name"]
         self.interleaved = interleaved
-        self.loaded_shards: dict[int, set[ShardId]] = {e: set() for e in _range(self.held)}
+        self.block_bytes = block_bytes
+        # Also of other ranks' experts: a second tensor is then refused on every rank.
+        self.loaded_shards: dict[int, set[ShardId]] = {e: set() for e in range(self.held.total)}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         data, attributes = copy.deepcopy((self.data, self.__dict__), memo)
@@ -101,7 +113,10 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
     def load(
         self, loaded: torch.Tensor, shard_id: ShardId = None, expert_id: int | None = None
     ) -> None:
-        """Copies this rank's slice of a full checkpoint tensor; another rank's expert is skipped.
+        """Copies this rank's slice of a full checkpoint tensor; on an error, nothing of it.
+
+        Another rank's expert is checked and skipped: a wrong tensor is refused on every rank, so
+        that none waits for one that stopped.
 
         Args:
             loaded: as the checkpoint holds it, unsliced, on any device.
@@ -111,15 +126,25 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
 
         Raises:
             WeightLoadError: unknown expert or shard, loaded before, wrong dtype or shape, NaN in a
-                scale; or the parameter itself was converted, or has no memory.
+                scale, and what else `ShardedParameter.load` refuses.
         """
+        check_dense(f"'{self.full_name}'", loaded)
         shard_id = self._plain_shard(shard_id)
         if expert_id is not None:
             self._check_expert(expert_id)
-            self._load_one(loaded, shard_id, expert_id)
-            return
-        for expert, shard, piece in self._split(loaded, shard_id):
-            self._load_one(piece, shard, expert)
+            pieces = [(expert_id, shard_id, loaded)]
+        else:
+            pieces = self._split(loaded, shard_id)
+        ready = []
+        for expert, shard, piece in pieces:
+            view = self._of_expert(expert)
+            check = view.check if view.is_meta and not self.is_meta else view.prepare
+            ready.append((view, check(piece, shard)))
+        for view, shards in ready:
+            if view.is_meta:
+                view.loaded_shards.update(shard.id for shard, _ in shards)
+            else:
+                view.fill(shards)
 
     def check_own(self) -> None:
         """Refuses a parameter that no longer is as it was declared.
@@ -155,8 +180,8 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
                 f"{total} experts in dimension 0. Load single experts with their expert id, or "
                 f"check the model's number of experts."
             )
-        if loaded.dim() == self.one.dim() + 2:
-            # Blocks of packed values, as gpt-oss stores them: (E, rows, blocks, bytes of a block).
+        if loaded.dim() == self.one.dim() + 2 and loaded.shape[-1] == self.block_bytes:
+            # As gpt-oss stores packed values: (E, rows, blocks, bytes of a block).
             loaded = loaded.flatten(-2)
         if self.interleaved and shard_id is None:
             self._check_interleaved(loaded)
@@ -178,19 +203,14 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
                 f"{wanted}: gate and up rows in turn. Check the model's configuration."
             )
 
-    def _load_one(self, loaded: torch.Tensor, shard_id: ShardId, expert: int) -> None:
-        if expert in self.loaded_shards:
-            self._of_expert(expert).load(loaded, shard_id)
-            return
-        # Another rank holds it: a wrong tensor is refused on every rank, so that none waits for
-        # one that stopped.
-        other = self._of(self.one.data, f"{self.full_name}[expert {expert}]")
-        other.check(loaded, shard_id)
-
     def _of_expert(self, expert: int) -> ShardedParameter:
-        """The expert's tensor as a parameter of its own that shares this one's memory."""
-        index = expert - self.held.start
-        view = self._of(self.data[index], f"{self.full_name}[expert {expert}]")
+        """The expert's tensor as a parameter of its own that shares this one's memory.
+
+        Without memory, on the meta device, where another rank holds the expert.
+        """
+        is_own = expert in _range(self.held)
+        data = self.data[expert - self.held.start] if is_own else self.one.data
+        view = self._of(data, f"{self.full_name}[expert {expert}]")
         view.loaded_shards = self.loaded_shards[expert]
         return view
 

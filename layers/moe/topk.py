@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class TopKConfig:
     num_shared_experts: int = 0
 
     def __post_init__(self) -> None:
+        self._check_types()
         if self.scoring_func not in SCORING:
             raise ValueError(
                 f"scoring_func is {self.scoring_func!r}, wanted {' or '.join(map(repr, SCORING))}. "
@@ -68,6 +70,28 @@ class TopKConfig:
             )
         if groups is not None and chosen is not None and not 1 <= chosen <= groups:
             raise ValueError(f"topk_group is {chosen}, wanted 1 to num_expert_group, {groups}.")
+
+    def _check_types(self) -> None:
+        names = ("top_k", "num_expert_group", "topk_group", "num_shared_experts")
+        for name in names:
+            value = getattr(self, name)
+            if value is None and name.endswith("_group"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ValueError(
+                    f"{name} is {value!r}, wanted an integer. Check the model's configuration."
+                )
+        factor = self.routed_scaling_factor
+        if not isinstance(factor, int | float) or not math.isfinite(factor):
+            raise ValueError(
+                f"routed_scaling_factor is {factor!r}, wanted a finite number. Check the model's "
+                f"configuration."
+            )
+        if not isinstance(self.renormalize, bool):
+            raise ValueError(
+                f"renormalize is {self.renormalize!r}, wanted True or False. Check the model's "
+                f"configuration (norm_topk_prob)."
+            )
 
     @property
     def choices(self) -> int:
@@ -153,10 +177,27 @@ def check_shapes(
         )
     experts = router_logits.shape[1]
     config.check_experts(experts)
-    if correction_bias is not None and tuple(correction_bias.shape) != (experts,):
+    if correction_bias is not None:
+        check_bias(correction_bias, experts, router_logits.device)
+
+
+def check_bias(bias: torch.Tensor, experts: int, device: torch.device, prefix: str = "") -> None:
+    """Refuses a correction bias that does not fit the router.
+
+    Raises:
+        ValueError: another shape, dtype or device.
+    """
+    layer = f"layer '{prefix}': " if prefix else ""
+    if not isinstance(bias, torch.Tensor):
         raise ValueError(
-            f"correction_bias is {tuple(correction_bias.shape)}, wanted ({experts},): one for each "
-            f"column of router_logits."
+            f"{layer}correction_bias is a {type(bias).__name__}, wanted a torch.Tensor "
+            f"({experts},) of a float dtype on {device}."
+        )
+    fits = tuple(bias.shape) == (experts,) and bias.is_floating_point()
+    if not fits or bias.device != device:
+        raise ValueError(
+            f"{layer}correction_bias is {tuple(bias.shape)} {bias.dtype} on {bias.device}, wanted "
+            f"({experts},) of a float dtype on {device}: one for each column of router_logits."
         )
 
 

@@ -43,6 +43,25 @@ def check_no_gradient(x: torch.Tensor) -> None:
         )
 
 
+def alpha_of(name: str, weight_scale_2: torch.Tensor, input_scale: torch.Tensor) -> torch.Tensor:
+    """The factors of the products, weight_scale_2 · input_scale, float32; shapes broadcast.
+
+    Raises:
+        ValueError: one that overflows float32, or loses bits as a subnormal.
+    """
+    alpha = weight_scale_2 * input_scale
+    lost = (alpha.abs() < torch.finfo(torch.float32).tiny) & (weight_scale_2 != 0)
+    wrong = lost | ~torch.isfinite(alpha)
+    if wrong.any():
+        own, other = (t.expand_as(alpha)[wrong][0] for t in (weight_scale_2, input_scale))
+        raise ValueError(
+            f"parameter '{name}' is {own:g}, which times an input_scale of {other:g} is "
+            f"{alpha[wrong][0]:g}, wanted a product that is a normal float32. Quantise the model "
+            f"again, or load the layer with a weight-only backend."
+        )
+    return alpha
+
+
 def replace(layer: torch.nn.Module, name: str, data: torch.Tensor) -> torch.Tensor:
     """Puts `data` in place of a parameter, whose memory is free then; returns what was put."""
     layer.register_parameter(name, torch.nn.Parameter(data, requires_grad=False))

@@ -84,15 +84,16 @@ class Fp8TensorLinearMethod(W8A8LinearMethod):
         Raises:
             ValueError: an `input_scale` that is not above 0.
         """
+        # First what may be refused: a layer is changed whole or not at all.
+        input_scale = self._largest_input_scale(layer) if self.static else None
         single = self.problem(layer).scalar_scales and multiply.name in TAKE_SCALARS
         scales = layer.get_parameter(self.scale_name).data
         rows = torch.tensor([1] if single else self._rows, device=scales.device)
         by_row = scales[: len(rows)].repeat_interleave(rows).view(-1, 1)
         replace_parameter(layer, self.scale_name, by_row)
-        if self.static:
-            scale = self._largest_input_scale(layer)
-            replace_parameter(layer, INPUT_SCALE, scale)
-            self.quantise = partial(self.quantise, scale=scale, per_row=not single)
+        if input_scale is not None:
+            replace_parameter(layer, INPUT_SCALE, input_scale)
+            self.quantise = partial(self.quantise, scale=input_scale, per_row=not single)
 
     def _largest_input_scale(self, layer: torch.nn.Module) -> torch.Tensor:
         parameter = layer.get_parameter(INPUT_SCALE)

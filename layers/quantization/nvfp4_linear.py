@@ -57,6 +57,7 @@ from layers.parameter import (
 )
 from layers.quantization.base import LinearMethodBase
 from layers.quantization.fp4_layer import (
+    alpha_of,
     check_no_gradient,
     check_whole_blocks,
     problem_of,
@@ -149,7 +150,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
         Raises:
             BackendUnavailable: the backend asked for cannot run this shape on this device.
             ValueError: a parameter that is not contiguous, which the kernels take for granted; an
-                input_scale that is not positive.
+                input_scale that is not positive, or a product of scales out of float32's range.
         """
         check_contiguous(layer)
         weight = layer.get_parameter("weight").data
@@ -165,10 +166,12 @@ class Nvfp4LinearMethod(LinearMethodBase):
             preferred = chosen.name if chosen.name == "torch" else "triton"
             quantise = select_companion(NVFP4_QUANT, weight.device, problem, preferred)
             self.backends = {NVFP4_QUANT.name: quantise.name, NVFP4_MM.name: chosen.name}
-            input_scale = self._fold_input_scale(layer)
+            input_scale = self._largest_input_scale(layer)
+            name = getattr(layer.get_parameter("weight_scale_2"), "full_name", "weight_scale_2")
+            factors = alpha_of(name, factors, input_scale)
+            input_scale = replace(layer, "input_scale", input_scale)
             self.quantise = partial(quantise.load(), input_scale=input_scale)
             self.multiply = chosen.load()
-            factors = factors * input_scale
         self._arrange(layer, factors, chosen.name)
 
     def _arrange(self, layer: torch.nn.Module, factors: torch.Tensor, backend: str) -> None:
@@ -208,8 +211,8 @@ class Nvfp4LinearMethod(LinearMethodBase):
         )
         return out
 
-    def _fold_input_scale(self, layer: torch.nn.Module) -> torch.Tensor:
-        """The largest of the shards', which replaces them.
+    def _largest_input_scale(self, layer: torch.nn.Module) -> torch.Tensor:
+        """The largest of the shards', (1,).
 
         Raises:
             ValueError: it is so small that its reciprocal is no float32, or not positive.
@@ -222,4 +225,4 @@ class Nvfp4LinearMethod(LinearMethodBase):
                 f"reciprocal: the activations' amax / 2688. Calibrate the model again, or load the "
                 f"layer with a weight-only backend."
             )
-        return replace(layer, "input_scale", scale)
+        return scale

@@ -96,14 +96,15 @@ class Fp8TensorMoEMethod(W8A8MoEMethod):
         Raises:
             ValueError: a static scale that is not above 0.
         """
+        if self.static:
+            for name in ("w13_input_scale", "w2_input_scale"):
+                _check_positive(layer, name)
         for name in ("w13_weight", "w2_weight"):
             scales = layer.get_parameter(f"{name}_scale").data
             rows = layer.get_parameter(name).shape[1] // scales.shape[1]
             by_row = scales.repeat_interleave(rows, dim=1).unsqueeze(-1)
             replace_parameter(layer, f"{name}_scale", by_row)
         if self.static:
-            for name in ("w13_input_scale", "w2_input_scale"):
-                _check_positive(layer, name)
             largest = layer.get_parameter("w13_input_scale").data.amax().reshape(1, 1)
             replace_parameter(layer, "w13_input_scale", largest)
 

@@ -117,8 +117,9 @@ class Mxfp4MoEMethod(StagedMoEMethod):
         for matmul in ("w13", "w2"):
             shared["interleaved"] = matmul == "w13"
             weight, scale = f"{matmul}_weight", f"{matmul}_weight_scale"
+            packed: dict[str, Any] = {"column_unit": 2, "block_bytes": MXFP4.group // 2}
             layer.register_parameter(
-                weight, ExpertParameter(layer.experts, weight, column_unit=2, **shared)
+                weight, ExpertParameter(layer.experts, weight, **packed, **shared)
             )
             options: dict[str, Any] = {"kind": BlockScaleParameter, "column_unit": MXFP4.group}
             layer.register_parameter(

@@ -43,7 +43,7 @@ from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.quantization.base import QuantizationConfig
-from layers.quantization.fp4_layer import check_whole_blocks
+from layers.quantization.fp4_layer import alpha_of, check_whole_blocks
 from layers.quantization.modelopt_fp4 import ModelOptFp4Config
 
 if TYPE_CHECKING:
@@ -159,18 +159,30 @@ class Nvfp4MoEMethod(StagedMoEMethod):
             for m in ("w13", "w2")
         )
 
-    def set_quantisers(
-        self, layer: FusedMoE, companion: Callable[[Operation], Callable[..., Any]]
-    ) -> None:
-        """x by the layer's largest scale and h by its expert's; nothing where weight-only.
+    def fold(self, layer: FusedMoE) -> None:
+        """Folds nothing, but refuses what the runner would divide or multiply by in vain.
 
         Raises:
-            ValueError: an input_scale that is not positive.
+            ValueError: an input_scale that is not positive, or a product out of float32's range.
         """
         if self.backends[NVFP4_GROUPED_MM.name] in WEIGHT_ONLY:
             return
+        scales = {
+            "w13": shared_input_scale(layer),
+            "w2": check_input_scale(layer, "w2_input_scale"),
+        }
+        for matmul, scale in scales.items():
+            parameter = layer.get_parameter(f"{matmul}_weight_scale_2")
+            name = getattr(parameter, "full_name", f"{matmul}_weight_scale_2")
+            alpha_of(name, parameter.data, scale)
+
+    def set_quantisers(
+        self, layer: FusedMoE, companion: Callable[[Operation], Callable[..., Any]]
+    ) -> None:
+        """x by the layer's largest scale and h by its expert's; nothing where weight-only."""
+        if self.backends[NVFP4_GROUPED_MM.name] in WEIGHT_ONLY:
+            return
         replace_parameter(layer, "w13_input_scale", shared_input_scale(layer))
-        check_input_scale(layer, "w2_input_scale")
         self.quantise_input = partial(
             companion(NVFP4_QUANT_ROWS), input_scale=layer.get_parameter("w13_input_scale")
         )

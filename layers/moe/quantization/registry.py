@@ -80,9 +80,9 @@ def _is_ignored(
         return True
     dot = "." if prefix else ""
     for names in expert_names:
-        # Lists may name thousands of other layers.
-        matmuls = {name.rpartition(".")[2] for name in names}
-        near = [e for e in ignored if set("*?:") & set(e) or any(m in e for m in matmuls)]
+        # Lists may name thousands of other layers; an entry of ours ends within an expert's name.
+        parts = {part for name in names for part in name.split(".")}
+        near = [e for e in ignored if set("*?:") & set(e) or e.rpartition(".")[2] in parts]
         found = [n for n in names if any(matches(f"{prefix}{dot}{n}", e) for e in near)]
         if found and len(found) < len(names):
             other = next(n for n in names if n not in found)

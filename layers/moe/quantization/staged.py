@@ -70,18 +70,19 @@ class StagedMoEMethod(MoEMethodBase):
     sort_pairs: SortPairs = staticmethod(sort_torch)
 
     def process_weights_after_loading(self, layer: FusedMoE) -> None:
-        """Folds, then chooses the matmuls' backend, and for other stages the same if it can.
+        """Chooses the matmuls' backend, and for other stages the same if it can, and folds.
 
         Raises:
             BackendUnavailable: the backend asked for cannot run these shapes on this device.
             ValueError: a parameter that is not contiguous, which the kernels take for granted.
         """
         check_contiguous(layer)
-        self.fold(layer)
         device = layer.get_parameter("w13_weight").device
         first, second = self._problems(layer)
+        # What may be refused comes before anything is replaced.
         chosen = self._choose(device, (first, second))
         self.backends = {self.multiply_operation.name: chosen.name}
+        self.fold(layer)
         if chosen in self.external_backends:
             chosen.load()(self, layer)
             return
@@ -98,7 +99,11 @@ class StagedMoEMethod(MoEMethodBase):
         self.set_quantisers(layer, companion)
 
     def fold(self, layer: FusedMoE) -> None:
-        """Brings parameters into the layout that every runner reads; nothing by default."""
+        """Brings parameters into the layout that every runner reads; nothing by default.
+
+        Raises:
+            ValueError: a scale that no runner can use, before any parameter is replaced.
+        """
 
     def set_quantisers(
         self, layer: FusedMoE, companion: Callable[[Operation], Callable[..., Any]]
