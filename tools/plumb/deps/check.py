@@ -15,6 +15,7 @@ from tools.plumb.deps.workspace import Workspace
 
 # So many calls with the same finding in the same file have it from a macro.
 _OF_A_MACRO = 3
+_OF_A_MODULE = (Kind.NO_TARGET, Kind.UNKNOWN)
 
 
 def check(workspace: Workspace, patterns: Sequence[str] = ()) -> list[Finding]:
@@ -40,7 +41,9 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
     """One finding for the targets of a call that lack the same label."""
     merged: dict[tuple[str, ...], Finding] = {}
     for finding in findings:
-        key = (finding.call, finding.attribute, finding.label or finding.where + finding.what)
+        # Several names out of one module lack the same.
+        same = finding.label or (finding.by_hand if finding.kind in _OF_A_MODULE else finding.where)
+        key = (finding.call, finding.attribute, same)
         before = merged.get(key)
         if before is None:
             merged[key] = finding
