@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-_WIDTH = 104
+_WIDTH = 116
 
 
 def draw(command: str, output: str, picture: Path) -> None:
