@@ -245,6 +245,14 @@ def test_imports_roots_and_a_scripts_own_folder_are_searched(tmp_path: Path) -> 
     assert brief(library(tmp_path, "import a", files=files)) == [("missing", "//src:a")]
 
 
+def test_what_a_foreign_rule_or_repository_provides_is_not_called_unknown(tmp_path: Path) -> None:
+    rules = 'opaque(name = "made", outs = [])\n'
+
+    assert brief(library(tmp_path, "import far")) == [("unknown", "")]
+    assert library(tmp_path, "import far", '":made"', rules=rules) == []
+    assert library(tmp_path, "import far", '"@far//:far"') == []
+
+
 def test_only_what_is_asked_for_is_checked(tmp_path: Path) -> None:
     files = {"lib/BUILD": LIBRARY.format(deps=""), "lib/core.py": "", "lib/user.py": "import x"}
     tree = workspace(tmp_path, files)

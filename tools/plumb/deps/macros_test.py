@@ -109,6 +109,16 @@ def test_a_file_that_a_test_reads_is_data(tmp_path: Path) -> None:
     assert found(tmp_path, source, "", ', tags = ["external"]', lib__x_DOT_txt="") == []
 
 
+def test_files_that_a_test_globs_are_data(tmp_path: Path) -> None:
+    source = 'from pathlib import Path\nx = sorted(Path(__file__).parent.glob("*.txt"))'
+
+    (finding,) = found(tmp_path, source, "", lib__x_DOT_txt="", lib__y_DOT_txt="")
+
+    assert "2 of the 2 files are no input, such as lib/x.txt" in finding.by_hand
+    more = ', data = ["x.txt"]'
+    assert found(tmp_path, source, "", more, lib__x_DOT_txt="", lib__y_DOT_md="") == []
+
+
 def test_a_file_of_another_package_has_to_be_exported(tmp_path: Path) -> None:
     source = 'from pathlib import Path\nx = Path(__file__).parents[1] / "far/x.txt"'
     more = {"far__x_DOT_txt": ""}

@@ -12,7 +12,7 @@ from tools.plumb.deps.imports import Import, Need
 from tools.plumb.deps.policy import Absent
 from tools.plumb.deps.resolve import Found, Origin, Resolver, Token
 from tools.plumb.deps.suggest import Suggestions
-from tools.plumb.deps.workspace import Workspace, labels
+from tools.plumb.deps.workspace import Workspace, is_runnable, labels
 from tools.plumb.graph import Target
 
 BY_MACRO = "a macro gives this source to the target"
@@ -88,6 +88,8 @@ class _Target:
                 given += [resolver.provided(further) for further in labels(twin, "deps")]
         self.direct = self.own.union(*given)
         self.closure = resolver.closure(target.label)
+        # What a foreign rule or repository provides, nobody can see here.
+        self.opaque = resolver.has_opaque(target.label)
 
     def read_imports(self, path: str) -> None:
         """Compares the imports of one source."""
@@ -119,11 +121,22 @@ class _Target:
     def read_files(self, path: str) -> None:
         """Compares the data files of one source."""
         for read in self.reader.files_read(path):
+            if "*" in read.path:
+                self._read_glob(f"{path}:{read.line}", read.path)
+                continue
             self.needs.used.add(read.path)
             # Bazel makes an __init__.py wherever a module is.
             known = read.path in self.reader.workspace.paths and "__init__.py" not in read.path
             if known and not self._has_file(read.path) and not self._absent(read.path):
                 self._lack_file(f"{path}:{read.line}", read.path)
+
+    def _read_glob(self, where: str, pattern: str) -> None:
+        found = self.reader.workspace.matching(pattern)
+        self.needs.used |= found
+        absent = sorted(p for p in found if "__init__.py" not in p and not self._has_file(p))
+        if absent and not self._absent(pattern):
+            said = f"{len(absent)} of the {len(found)} files are no input, such as {absent[0]}"
+            self._add(Kind.MISSING, where, pattern, f"{said}; add them to data or deps")
 
     def _dynamic(self, path: str, calls: Iterable[imports.Dynamic]) -> Iterator[Import]:
         for call in calls:
@@ -143,7 +156,8 @@ class _Target:
             return
         if one.need is Need.NAMED and found.origin not in (Origin.TARGET, Origin.PACKAGE):
             return
-        if self._absent(found.module):
+        foreign_repository = found.origin is Origin.UNKNOWN and self.opaque
+        if foreign_repository or self._absent(found.module):
             return
         foreign = self._foreign(path)
         if found.origin is Origin.NO_TARGET:
@@ -170,7 +184,7 @@ class _Target:
     def _has_file(self, path: str) -> bool:
         if path in self.closure or "external" in self.target.tags:
             return True
-        if self.target.rule_class != "py_library":
+        if is_runnable(self.target):
             return False
         # A library's users may hold the file, if each of them does.
         users = self.reader.suggestions.users(self.target.label)

@@ -29,6 +29,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     "setuptools": ("setuptools", "pkg_resources"),
     "typing-extensions": ("typing_extensions",),
 }
+_NAME = r"([A-Za-z0-9._-]+?)"
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class Packages:
 
     def distribution(self, label: str) -> str | None:
         """The package that a label in canonical form stands for, if it is one."""
-        for form in self._forms():
-            before, _, after = form.partition("{name}")
-            pattern = f"{re.escape(before)}([A-Za-z0-9._-]+?){re.escape(after)}"
+        patterns = [_pattern(form) for form in self._forms()]
+        patterns += [f"@[^/]*[~+]{re.escape(hub)}_(?:\\d+_)?{_NAME}//:pkg" for hub in self.hubs]
+        patterns += [f"@[^/]*[~+]{re.escape(hub)}//{_NAME}:pkg" for hub in self.hubs]
+        for pattern in patterns:
             matched = re.fullmatch(pattern, label)
             if matched:
                 name = normalise(matched[1])
@@ -99,3 +101,7 @@ class Packages:
 
     def _is_external(self, known: set[str]) -> bool:
         return any(self._used(form, known) for form in self._forms() if form.startswith("@"))
+
+
+def _pattern(form: str) -> str:
+    return _NAME.join(map(re.escape, form.split("{name}")))

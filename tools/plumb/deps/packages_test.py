@@ -50,6 +50,8 @@ def test_the_wheels_of_a_plain_run_are_there_to_compare_with(name: str) -> None:
         ("//tools/pip:ml_dtypes", "ml-dtypes"),
         ("@pip//ml_dtypes:pkg", "ml-dtypes"),
         ("@pip_ml_dtypes//:pkg", "ml-dtypes"),
+        ("@rules_python~~pip~pip//ml_dtypes:pkg", "ml-dtypes"),
+        ("@rules_python++pip+pip_311_ml_dtypes//:pkg", "ml-dtypes"),
         ("//tools/pip:lock_library", None),
         ("//tools:torch", None),
         ("@other//torch:pkg", None),

@@ -2,7 +2,7 @@
 
 Understood are `Path(__file__).parent / "x"` and what is written like it, through names and
 attributes of `self` that hold such a path, `os.path`, `importlib.resources.files("pkg")`,
-`Rlocation("workspace/pkg/x")`, and a path from the workspace's root in `Path("pkg/x")` or `open`.
+`Rlocation("pkg/x")`, `.glob("*.x")`, and in `Path` and `open` a path from the workspace's root.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _Scope = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Read:
-    """A path that the file names. line: where; path: from the workspace's root."""
+    """A path that the file names. line: where; path: from the workspace's root.
+
+    A path with a `*` stands for the files that match.
+    """
 
     line: int
     path: str
@@ -115,6 +118,8 @@ class _Finder:
                 return method
             if name == "joinpath":
                 return _join(method, node.args)
+            if name in ("glob", "rglob"):
+                return _join(f"{method}/**" if name == "rglob" else method, node.args)
             return _join(_parent(method), node.args) if name == "with_name" else None
         if name == "Path" or name in _SAME_OS:
             return self.evaluate(first, scope) or _from_root(first)

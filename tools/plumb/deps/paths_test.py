@@ -28,6 +28,8 @@ def paths(source: str) -> list[str]:
         ),
         ("from importlib.resources import files\nfiles('app.data') / 'x.txt'", "app/data/x.txt"),
         ("Runfiles.Create().Rlocation('app/core/x.txt')", "app/core/x.txt"),
+        ("Path(__file__).parent.glob('*.txt')", "app/core/*.txt"),
+        ("Path(__file__).parent.rglob('*.txt')", "app/core/**/*.txt"),
         ("Path('app/x.txt').read_text()", "app/x.txt"),
         ("open('app/x.txt')", "app/x.txt"),
     ],

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tools.plumb.deps.workspace import Workspace, forwards, labels
-from tools.plumb.graph import Target
+from tools.plumb.deps.workspace import Workspace, forwards, is_python, labels
+from tools.plumb.graph import RULE, Target
 
 # A file's path, or "package NAME" for a third-party one.
 Token = str
+# Rules whose outputs, if any, the graph lists.
+_PLAIN = ("filegroup", "genrule")
 _STANDARD = sys.stdlib_module_names | {"__main__"}
 
 
@@ -115,6 +117,23 @@ class Resolver:
                 for attribute in ("srcs", "deps", "data"):
                     todo += labels(target, attribute)
                 todo += forwards(target) or []
+
+    def has_opaque(self, label: str) -> bool:
+        """True if a dep, direct or not, may hold modules that the graph does not show."""
+        todo, seen = [label], set()
+        while todo:
+            here = todo.pop()
+            if here in seen or self.workspace.packages.distribution(here) is not None:
+                continue
+            seen.add(here)
+            target = self.workspace.graph.targets.get(here)
+            if target is None or (target.kind == RULE and not self._is_open(target)):
+                return True
+            todo += [*labels(target, "deps"), *(forwards(target) or [])]
+        return False
+
+    def _is_open(self, target: Target) -> bool:
+        return is_python(target) or forwards(target) is not None or target.rule_class in _PLAIN
 
     def reaches(self, start: str, end: str) -> bool:
         """True if `start` depends on `end`, directly or not."""

@@ -6,10 +6,8 @@ from functools import cached_property
 
 from tools.plumb import graph
 from tools.plumb.deps.resolve import Resolver, Token
-from tools.plumb.deps.workspace import Workspace, branches, labels
+from tools.plumb.deps.workspace import Workspace, branches, is_runnable, labels
 from tools.plumb.graph import Target
-
-_RUNNABLE = ("py_test", "py_binary")
 
 
 class Suggestions:
@@ -27,7 +25,8 @@ class Suggestions:
         providers = self.resolver.providers
         found = {label for path in tokens for label in providers.get(path, [])}
         choices = sorted(found - {target.label})
-        libraries = [label for label in choices if self._class(label) not in _RUNNABLE]
+        targets = self.workspace.graph.targets
+        libraries = [label for label in choices if not is_runnable(targets[label])]
         choices = libraries or choices
         if not choices:
             return "", "no target that could be a dep provides it; declare a py_library"
@@ -57,7 +56,7 @@ class Suggestions:
                     seen.add(user)
                     todo.append(user)
                     target = self.workspace.graph.targets[user]
-                    if target.rule_class in _RUNNABLE:
+                    if is_runnable(target):
                         found.append(target)
         return found
 
@@ -95,9 +94,6 @@ class Suggestions:
             under = " or ".join(sorted(conditions))
             return f"elsewhere a plain build leaves it out; add it to a select() under {under}"
         return "so far only targets tagged manual or gpu have it; add it to a branch of a select()"
-
-    def _class(self, label: str) -> str:
-        return self.workspace.graph.targets[label].rule_class
 
     @cached_property
     def _deps(self) -> set[str]:

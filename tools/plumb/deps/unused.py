@@ -8,9 +8,7 @@ from tools.plumb.deps.build_files import Literal
 from tools.plumb.deps.calls import Declared
 from tools.plumb.deps.findings import Finding, Kind
 from tools.plumb.deps.needs import Needs, Reader
-from tools.plumb.deps.workspace import labels
-
-_RUNNABLE = ("py_test", "py_binary")
+from tools.plumb.deps.workspace import is_runnable, labels
 
 
 def find(call: Declared, needed: Sequence[Needs], reader: Reader) -> Iterator[Finding]:
@@ -59,7 +57,7 @@ def _uses(need: Needs, label: str, reader: Reader) -> bool:
 def _reads(need: Needs, literal: Literal, call: Declared, reader: Reader) -> bool:
     files = reader.workspace.files(literal.label)
     plain = len(files) == 1 and next(iter(files)) in reader.workspace.paths
-    if need.target.rule_class not in _RUNNABLE or not plain:
+    if not is_runnable(need.target) or not plain:
         return True
     others = [o for o in (call.call.literals if call.call else ()) if o.attribute != "data"]
     if any(literal.written in other.written for other in others):

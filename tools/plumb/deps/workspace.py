@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -90,6 +91,13 @@ class Workspace:
                 todo += [t.label for t in self._made_by(here)]
         return frozenset(found)
 
+    def matching(self, pattern: str) -> frozenset[str]:
+        """Paths that a pattern stands for: `*` within a folder, `**/` across folders."""
+        parts = re.split(r"(\*\*/|\*)", pattern)
+        words = {"**/": "(?:.*/)?", "*": "[^/]*"}
+        compiled = re.compile("".join(words.get(part, re.escape(part)) for part in parts))
+        return frozenset(path for path in self.paths if compiled.fullmatch(path))
+
     def _made_by(self, label: str) -> list[Target]:
         return self._outputs.get(label, [])
 
@@ -103,8 +111,16 @@ class Workspace:
 
 
 def is_python(target: Target) -> bool:
-    """True for a rule that holds Python sources or runs them."""
-    return target.kind == graph.RULE and target.rule_class in _PYTHON_RULES
+    """True for a rule that holds Python sources or runs them, a workspace's own rules too."""
+    if target.kind != graph.RULE or "deps" not in target.attributes:
+        return False
+    own = any(label.endswith(".py") for label in labels(target, "srcs"))
+    return target.rule_class in _PYTHON_RULES or own
+
+
+def is_runnable(target: Target) -> bool:
+    """True for a test or a binary."""
+    return target.rule_class.endswith(("_test", "_binary"))
 
 
 def labels(target: Target, attribute: str) -> list[str]:
