@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.plumb.blobs import Blobs
 from tools.plumb.cache import scratch_folder
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.files import SYMLINK, Entry, FileTable
-from tools.plumb.git_command import last_line, run_git
+from tools.plumb.git_command import last_line, run_git, start_git
 
 _COMMITTER = ("-c", "user.name=plumb", "-c", "user.email=plumb@localhost")
 
@@ -41,6 +42,7 @@ class Repository:
 
     top: Path
     prefix: str
+    _kept_blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def find(cls, workspace: Path) -> Repository:
@@ -127,11 +129,12 @@ class Repository:
                 mode, _, object_id = head.split(" ")
                 if not _is_bazel_link(path, mode):
                     entries[path] = Entry(mode, object_id)
-        return FileTable(entries, lambda entry: self.blob(tree, entry.object_id))
+        blobs = Blobs(lambda: self._start_reader(tree), self._kept_blobs)
+        return FileTable(entries, lambda entry: blobs.read(entry.object_id))
 
-    def blob(self, tree: Tree, object_id: str) -> bytes:
-        """Content of a blob."""
-        return self._run("cat-file", "blob", object_id, environment=tree.environment).stdout
+    def _start_reader(self, tree: Tree) -> subprocess.Popen[bytes]:
+        workspace = self.top / self.prefix
+        return start_git(workspace, "cat-file", "--batch", environment=tree.environment)
 
     def check_out(self, tree: Tree, folder: Path, index: Path) -> None:
         """Makes `folder` hold exactly `tree`, touching only files that differ from before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.plumb.errors import ExitCode, PlumbError
@@ -37,13 +37,10 @@ def run_git(
 
     Raises PlumbError if there is no such folder or, with check, if git fails.
     """
-    options = [part for option in _OPTIONS for part in ("-c", option)]
-    variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
-    variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    variables |= environment or {}
+    command, variables = _command(arguments, environment)
     try:
         result = subprocess.run(
-            ["git", *options, *arguments],
+            command,
             cwd=folder,
             env=variables,
             input=given,
@@ -56,6 +53,26 @@ def run_git(
         asked = " ".join(arguments[:2])
         raise PlumbError(f"`git {asked}` failed: {last_line(result.stderr)}", ExitCode.ENVIRONMENT)
     return result
+
+
+def start_git(
+    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A git process in `folder` that answers on a pipe what it is asked on another."""
+    command, variables = _command(arguments, environment)
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(
+        command, cwd=folder, env=variables, stdin=pipe, stdout=pipe, stderr=nothing
+    )
+
+
+def _command(
+    arguments: Sequence[str], environment: Mapping[str, str] | None
+) -> tuple[list[str], dict[str, str]]:
+    options = [part for option in _OPTIONS for part in ("-c", option)]
+    variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
+    variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    return ["git", *options, *arguments], variables | dict(environment or {})
 
 
 def last_line(text: bytes) -> str:
