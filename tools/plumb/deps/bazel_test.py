@@ -79,6 +79,9 @@ class Small:
             "PLUMBLINE_BAZEL": str(program),
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
+        if VARIABLE in os.environ:
+            # Bazel names it from the folder in which the test starts.
+            self.environ[VARIABLE] = str(Path(os.environ[VARIABLE]).absolute())
         for path, text in FILES.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
