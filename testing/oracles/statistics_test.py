@@ -4,6 +4,7 @@ The kernels here are fp32 models in numpy, written apart from any layer: integer
 in fp32 in one order or another, then one rounding to bf16.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import ml_dtypes
@@ -12,10 +13,12 @@ import pytest
 
 from testing.oracles.arrays import Float64
 from testing.oracles.checkpoints import linear_checkpoint
+from testing.oracles.error_model.noise import Noise
 from testing.oracles.error_model.product import Product
 from testing.oracles.formats import LinearFormat
 from testing.oracles.int8_formats import Int8Block, Int8Channel
-from testing.oracles.rounding import BF16
+from testing.oracles.places import Layout, consecutive_shards
+from testing.oracles.rounding import BF16, round_to, ulp
 from testing.oracles.statistics import Comparison, bennett_score, evidence
 
 FORMATS = [Int8Channel(), Int8Block()]
@@ -133,3 +136,32 @@ def test_bennett_bounds_a_poisson_tail() -> None:
 def test_no_variance_and_no_deviation_is_no_evidence() -> None:
     assert float(bennett_score(np.array(0.0), np.array(0.0), np.array(0.0))) <= 0
     assert float(bennett_score(np.array(1.0), np.array(0.0), np.array(0.0))) > 100
+
+
+def flipping_kernel(seed: int) -> Comparison:
+    """Errors of a quarter of an ulp of bf16, as tensor cores leave: one element in five flips."""
+    rng = np.random.default_rng([seed, 3])
+    exact = rng.standard_normal((16, 256)) * 8
+    spread = ulp(exact, BF16) / 4
+    noise = Noise(4 * spread, spread, np.zeros_like(exact))
+    got = round_to(exact + spread * np.clip(rng.standard_normal(exact.shape), -4, 4), BF16)
+    layout = Layout(consecutive_shards({"gate": 128, "up": 128}), 128)
+    return Comparison(got, exact[None], exact, noise, BF16, layout)
+
+
+def test_gains_of_right_kernels_scatter_as_their_deviation_says() -> None:
+    families = [evidence(flipping_kernel(seed)) for seed in range(60)]
+    for name in ("gain", "shard", "row", "column"):
+        ratios = np.concatenate([f[name].gain / f[name].deviation for f in families])
+        assert 0.5 < np.sqrt(np.mean(ratios**2)) < 1.1, name
+
+
+def test_what_all_elements_may_share_is_no_evidence_and_more_is() -> None:
+    case = flipping_kernel(1)
+    shared = 0.01
+    noise = case.noise + Noise(*[shared * np.abs(case.exact)] * 3)
+    for gain, found in ((shared / 2, False), (2 * shared, True)):
+        got = round_to(case.exact * (1 + gain), BF16)
+        allowed = replace(case, got=got, noise=replace(noise, std=case.noise.std))
+        assert bool(evidence(allowed)["gain"].rejected.any()) == found
+        assert evidence(replace(case, got=got))["gain"].rejected.any()

@@ -9,6 +9,7 @@ import numpy as np
 from testing.harness.device import pool
 from testing.harness.linear import LinearCase, Method
 from testing.harness.records import record
+from testing.strength.every_bit import require_every_bit
 from testing.strength.power import GOALS, SEEDS, criteria, smallest, trial
 from testing.strength.single_bytes import all_flips, count_flips, some_flips
 
@@ -73,9 +74,10 @@ def require_power(
 
 
 def require_every_byte(method: Method, k: int = 160) -> None:
-    """Spoil random bits of each checkpoint tensor, or all of them with PLUMBLINE_EXHAUSTIVE=1.
+    """Spoil every bit of each checkpoint tensor, many at once, and random ones singly.
 
-    The layer gives float32, so that the last bits of a float32 scale show too.
+    All are spoilt singly with PLUMBLINE_EXHAUSTIVE=1. The layer gives float32, so that the last
+    bits of a float32 scale show too.
 
     Raises:
         AssertionError: the readback missed a bit that an exact layer would show.
@@ -83,6 +85,10 @@ def require_every_byte(method: Method, k: int = 160) -> None:
     case = LinearCase(method, "merged", 1, {"gate": 128, "up": 64}, k, dtype="float32")
     rng = np.random.default_rng(30)
     checkpoint = case.checkpoint(rng)
+    for suffix, found in require_every_bit(case, checkpoint).items():
+        print(
+            f"{method.format.name} {suffix}: all bits flipped, {found} wrong ones found, 0 missed"
+        )
     every = os.environ.get(EXHAUSTIVE_VARIABLE) == "1"
     flips = all_flips if every else lambda tensors: some_flips(rng, tensors, _FLIPS)
     counts = count_flips(case, checkpoint, flips(checkpoint.tensors))

@@ -32,8 +32,17 @@ class Alarm:
 
 
 def seeds(count: int) -> list[int]:
-    """Seeds that no run had before; the one that PLUMBLINE_SEED names, if it names one."""
+    """Seeds that no run had before; the one that PLUMBLINE_SEED names, if it names one.
+
+    Raises:
+        ValueError: it names none.
+    """
     asked = os.environ.get(SEED_VARIABLE)
+    if asked and not (asked.isascii() and asked.isdecimal()):
+        raise ValueError(
+            f"{SEED_VARIABLE} is '{asked}', wanted a whole number from 0: the seed that an alarm "
+            f"printed."
+        )
     return [int(asked)] if asked else [secrets.randbits(48) for _ in range(count)]
 
 

@@ -80,8 +80,8 @@ def count_flips(
     for flip in flips:
         count = counts.setdefault(flip.suffix, Count())
         spoilt = _spoilt(checkpoint, flip)
-        ideal = _ideal(subject, spoilt)
-        if np.array_equal(ideal, _ideal(subject, checkpoint)):
+        ideal = ideal_readback(subject, spoilt)
+        if np.array_equal(ideal, ideal_readback(subject, checkpoint)):
             count.unchanged += 1
         elif not Readback().judge(subject, [subject.one_hot()], [ideal]).findings:
             count.invisible += 1
@@ -92,7 +92,7 @@ def count_flips(
     return counts
 
 
-def _ideal(subject: Subject, held: LinearCheckpoint) -> Float64:
+def ideal_readback(subject: Subject, held: LinearCheckpoint) -> Float64:
     """What an exact layer that holds these tensors makes of the subject's one-hot x."""
     with np.errstate(invalid="ignore", over="ignore"):
         values = held.activations.encode(subject.one_hot()).values
@@ -100,7 +100,11 @@ def _ideal(subject: Subject, held: LinearCheckpoint) -> Float64:
 
 
 def _spoilt(checkpoint: LinearCheckpoint, flip: Flip) -> LinearCheckpoint:
-    tensors = flip.apply(checkpoint.tensors)
+    return with_tensors(checkpoint, flip.apply(checkpoint.tensors))
+
+
+def with_tensors(checkpoint: LinearCheckpoint, tensors: dict[str, Tensors]) -> LinearCheckpoint:
+    """A checkpoint of other tensors, and what they mean."""
     with np.errstate(invalid="ignore", over="ignore"):
         weight = np.concatenate([checkpoint.format.decode(own) for own in tensors.values()])
     return replace(checkpoint, tensors=tensors, weight=weight)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from testing.oracles.arrays import Float64
+from testing.oracles.codecs import e2m1, e4m3
 from testing.oracles.formats import ActivationRule, LinearFormat
 from testing.oracles.linear_formats.fp8 import Fp8Block, Fp8Channel, Fp8Tensor
 from testing.oracles.linear_formats.mx import Mxfp4, Mxfp8
@@ -93,6 +94,35 @@ def test_one_hot_reads_a_code_that_is_beyond_doubt(fmt: LinearFormat) -> None:
     values = rule.encode(x).values
     assert np.count_nonzero(values) == 160
     np.testing.assert_allclose(values, x, rtol=2.0**-8)
+
+
+@pytest.mark.parametrize(
+    ("fmt", "scales"),
+    [
+        # 500 among the first 32 values, 7.5 among the fourth 32, 1 at the end of 256.
+        (Fp8Channel(), [500 / 448] * 8),
+        (Fp8Tensor(), [500 / 448] * 8),
+        (Fp8Block(), [500 / 448] * 4 + [1 / 448] * 4),
+        (Mxfp8(), [2.0, 0, 0, 2.0**-5, 0, 0, 0, 2.0**-8]),
+        (Mxfp4(dynamic=True), [64.0, 0, 0, 1.0, 0, 0, 0, 2.0**-2]),
+    ],
+    ids=lambda v: v.name if isinstance(v, LinearFormat) else "",
+)
+def test_the_declared_scales_by_hand(fmt: LinearFormat, scales: list[float]) -> None:
+    x = np.zeros((1, 256))
+    x[0, [3, 100, 255]] = [500.0, -7.5, 1.0]
+    values = rule_of(fmt).encode(x).values
+    unit: Float64 = np.repeat(np.array(scales, np.float32).astype(float), 32)
+    codes = np.divide(x[0], unit, out=np.zeros(256), where=unit > 0)
+    encode, decode = (e2m1.encode, e2m1.decode) if "fp4" in fmt.name else (e4m3.encode, e4m3.decode)
+    np.testing.assert_array_equal(values[0], decode(encode(codes)) * unit)
+
+
+def test_block_scales_of_nvfp4_hold_what_calibration_never_gives() -> None:
+    scales = Nvfp4().random_weight(np.random.default_rng(16), 256, 1024, 1.0)["weight_scale"]
+    values = scales.astype(float)
+    assert 0 < (values < 32).mean() < 0.01
+    assert (values < 2.0**-6).any()
 
 
 @pytest.mark.parametrize("fmt", ALL, ids=by_name)
