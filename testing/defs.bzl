@@ -22,6 +22,7 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
     problems = problems_of(
         cadence = cadence,
         covers = covers,
+        deps = deps,
         gpus = gpus,
         levels = levels,
         name = name,
@@ -66,6 +67,8 @@ def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence
         tags: further tags; those that the arguments stand for are refused.
         **kwargs: passed on to py_test, such as data or shard_count.
     """
+    if "level" in kwargs:
+        fail("layer_test %s: level = %r: drop it, as a layer_test is of level \"layer\"; smoke_test has others" % (name, kwargs["level"]))
     _tests_by_pool(
         cadence = cadence,
         covers = covers,
@@ -166,6 +169,13 @@ def checkout_test(*, name, tags = [], **kwargs):
         tags: further tags.
         **kwargs: passed on to unit_test.
     """
+    problems = shape_problems(tags = (tags, "list")) + [
+        "env_inherit = %r: the macro writes it; use env" % (kwargs[argument],)
+        for argument in ["env_inherit"]
+        if argument in kwargs
+    ]
+    if problems:
+        fail("checkout_test //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     unit_test(
         name = name,
         # tools/bazel finds its Bazel, and pip its settings, as they do for the user.
@@ -196,6 +206,14 @@ def oracle_library(*, name, srcs, deps = [], **kwargs):
             label; //testing/graph:independence_test looks through the whole closure.
         **kwargs: passed on to py_library.
     """
+    problems = shape_problems(
+        deps = (deps, "list"),
+        name = (name, "string"),
+        srcs = (srcs, "list"),
+        tags = (kwargs.get("tags", []), "list"),
+    )
+    if problems:
+        fail("oracle_library //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     for dep in deps:
         if dep.startswith(("//layers", "@//layers", "@plumbline//layers", "@@//layers")) or dep.split(":")[-1] in ["flashinfer_python", "sglang_kernel", "torch", "triton"]:
             fail("oracle_library %s depends on %s: an oracle shares no code with the layer; write it from the format's definition" % (name, dep))

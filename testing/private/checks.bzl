@@ -17,19 +17,34 @@ _OWN_ENV = [
     "PYTHONDONTWRITEBYTECODE",
 ]
 
+_WANTED = {
+    "dict": "dict from pool to seconds",
+    "int": "whole number",
+    "labels": "list of labels, or one with select()",
+    "list": "list of strings",
+    "string": "string",
+}
+
+def _is_of_kind(value, kind):
+    if kind == "labels" and type(value) == "select":
+        return True
+    if kind in ["labels", "list"]:
+        return type(value) == "list" and not [v for v in value if type(v) != "string"]
+    return type(value) == kind
+
 def shape_problems(**arguments):
     """Which arguments are not of the kind that a macro takes, before anything looks inside them.
 
     Args:
-        **arguments: name of the argument to (value, kind), kind as type() prints it.
+        **arguments: name of the argument to (value, kind), kind being a key of _WANTED.
 
     Returns:
         A list of sentences; empty if all is well.
     """
     return [
-        "%s = %r: wanted a %s" % (name, value, {"dict": "dict from pool to seconds", "int": "whole number", "list": "list", "string": "string"}[kind])
+        "%s = %r: wanted a %s" % (name, value, _WANTED[kind])
         for name, (value, kind) in arguments.items()
-        if type(value) != kind
+        if not _is_of_kind(value, kind)
     ]
 
 def _repeated(names):
@@ -107,14 +122,17 @@ def keyword_problems(keywords):
         for name in ["args", "exec_properties", "main", "python_version", "size", "timeout"]
         if name in keywords
     ]
+    env = keywords.get("env", {})
+    if type(env) != "dict":
+        return problems + ["env = %r: wanted a dict from variable to value" % (env,)]
     problems += [
         "env sets %s, which the macro sets: drop it" % name
-        for name in keywords.get("env", {})
+        for name in env
         if name in _OWN_ENV
     ]
     return problems
 
-def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, levels):
+def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags, levels):
     """Every contradiction in the arguments of a test macro.
 
     Args:
@@ -123,6 +141,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, leve
         covers: the claims it vouches for.
         pools: the pools it runs on.
         seconds: dict from pool to measured seconds.
+        deps: what its sources import.
         gpus: how many GPUs it takes on a GPU pool, or None where unsaid.
         cadence: how often it runs.
         tags: tags added by hand.
@@ -134,6 +153,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, gpus, cadence, tags, leve
     problems = shape_problems(
         cadence = (cadence, "string"),
         covers = (covers, "list"),
+        deps = (deps, "labels"),
         name = (name, "string"),
         pools = (pools, "list"),
         seconds = (seconds, "dict"),

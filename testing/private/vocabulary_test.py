@@ -34,7 +34,19 @@ def test_a_right_declaration_has_no_problem() -> None:
         ("no_test_file", "srcs holds no *_test.py: pytest would collect nothing"),
         ("pool_tag", "tag 'h100' is written by the macro: use pools instead"),
         ("pool_twice", "pool 'cpu' is listed twice: keep one"),
-        ("covers_is_a_string", 'covers = "quant.int8_channel.linear.numerics": wanted a list'),
+        (
+            "covers_is_a_string",
+            'covers = "quant.int8_channel.linear.numerics": wanted a list of strings',
+        ),
+        ("covers_holds_a_number", "covers = [5]: wanted a list of strings"),
+        ("deps_holds_none", "deps = [None]: wanted a list of labels, or one with select()"),
+        (
+            "deps_is_a_string",
+            'deps = "//layers:weights": wanted a list of labels, or one with select()',
+        ),
+        ("pools_holds_none", "pools = [None]: wanted a list of strings"),
+        ("srcs_holds_a_number", "srcs = [5]: wanted a list of strings"),
+        ("tags_holds_a_number", "tags = [5]: wanted a list of strings"),
         (
             "manual_tag",
             "tag 'manual' hides a test from every run: "
@@ -72,6 +84,13 @@ def test_what_the_macro_writes_is_not_taken_from_the_caller() -> None:
         'size = "small": the macro writes it, from pools, seconds and srcs',
         "env sets OMP_NUM_THREADS, which the macro sets: drop it",
     ]
+
+
+@pytest.mark.parametrize(
+    ("case", "seen"), [("env_is_a_string", '"OWN=1"'), ("env_is_none", "None")]
+)
+def test_an_environment_that_is_none(case: str, seen: str) -> None:
+    assert CASES[case] == [f"env = {seen}: wanted a dict from variable to value"]
 
 
 def test_a_name_far_from_all_lists_them() -> None:
