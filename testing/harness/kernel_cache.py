@@ -13,6 +13,22 @@ from pathlib import Path
 _SHARED = Path("/dev/shm")
 
 
+def _writable(path: Path) -> Path:
+    reason = "is no absolute path"
+    if path.is_absolute():
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if os.access(path, os.W_OK | os.X_OK):
+                return path
+            reason = "is not writable"
+        except OSError as error:
+            reason = f"cannot be made ({error.strerror})"
+    raise ValueError(
+        f"PLUMBLINE_KERNEL_CACHE is '{path}', which {reason}: wanted a folder that tests can write "
+        f"in. In a sandbox, pass --sandbox_writable_path={path} as well."
+    )
+
+
 def folder(environ: Mapping[str, str], shared: Path = _SHARED) -> Path:
     """The folder that this user's tests share, or the test's own where there can be none.
 
@@ -20,10 +36,13 @@ def folder(environ: Mapping[str, str], shared: Path = _SHARED) -> Path:
         environ: PLUMBLINE_KERNEL_CACHE names another folder, which a sandboxed test must be able to
             write in (`--sandbox_writable_path`); TEST_TMPDIR is the test's own.
         shared: a folder in memory that every process can write in.
+
+    Raises:
+        ValueError: the named folder is no absolute path, or cannot be written in.
     """
     named = environ.get("PLUMBLINE_KERNEL_CACHE")
     if named:
-        return Path(named)
+        return _writable(Path(named))
     common = shared / f"plumbline-kernels-{os.getuid()}"
     try:
         common.mkdir(mode=0o700, exist_ok=True)

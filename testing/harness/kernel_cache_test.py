@@ -1,6 +1,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from testing.harness import kernel_cache
 
 
@@ -13,9 +15,26 @@ def test_tests_of_one_user_share_a_folder_that_only_they_can_write_in(tmp_path: 
 
 
 def test_a_folder_that_is_named_is_taken(tmp_path: Path) -> None:
-    environ = {"TEST_TMPDIR": "/own", "PLUMBLINE_KERNEL_CACHE": "/kernels"}
+    named = tmp_path / "deep" / "kernels"
+    environ = {"TEST_TMPDIR": "/own", "PLUMBLINE_KERNEL_CACHE": str(named)}
 
-    assert kernel_cache.folder(environ, tmp_path) == Path("/kernels")
+    assert kernel_cache.folder(environ, tmp_path) == named
+    assert named.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("kernels", "is no absolute path"),
+        ("/dev/null/kernels", r"cannot be made \(Not a directory\)"),
+        ("/dev/null", r"cannot be made \(File exists\)"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_in(named: str, reason: str, tmp_path: Path) -> None:
+    environ = {"TEST_TMPDIR": "/own", "PLUMBLINE_KERNEL_CACHE": named}
+
+    with pytest.raises(ValueError, match=f"PLUMBLINE_KERNEL_CACHE is '{named}', which {reason}"):
+        kernel_cache.folder(environ, tmp_path)
 
 
 def test_without_shared_memory_each_test_has_its_own() -> None:

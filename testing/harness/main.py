@@ -119,7 +119,10 @@ def devices() -> Iterator[None]:
         # FlashInfer compiles by `ninja`, which pip puts beside the interpreter; Bazel's PATH has
         # the system's folders only.
         os.environ["PATH"] += f"{os.pathsep}{Path(sys.executable).parent}"
-        cache = kernel_cache.folder(os.environ)
+        try:
+            cache = kernel_cache.folder(os.environ)
+        except ValueError as error:
+            sys.exit(f"FAILED: {error}")
         os.environ.setdefault("TRITON_CACHE_DIR", f"{cache}/triton")
         os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", f"{cache}/flashinfer")
         # DeepGEMM's, which FlashInfer calls; it would take the home folder.
