@@ -31,6 +31,7 @@ from testing.perf.random_layer import DTYPE, Loaded, load
 from testing.perf.report import MANY_ROWS, MET, Report, Row
 from testing.perf.timing import alone, compare, gpu_time, quiet_host, wall_time
 
+BLOCK = 128
 # In a round. Times of the host are the noisier ones.
 PAIRS_OF_FEW_ROWS = 6
 PAIRS_OF_MANY_ROWS = 3
@@ -77,6 +78,21 @@ def _backends(loaded: Loaded) -> str:
     return " + ".join(dict.fromkeys(getattr(loaded.layer.quant_method, "backends", {}).values()))
 
 
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r}, wanted a whole number from 1")
+    return int(text)
+
+
+def _blocks(text: str) -> int:
+    size = _count(text)
+    if size % BLOCK:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}, wanted a multiple of {BLOCK}, the largest block of a format"
+        )
+    return size
+
+
 def parse() -> argparse.Namespace:
     """Arguments; a CPU is given a smaller layer, since a large one takes minutes."""
     small = not torch.cuda.is_available()
@@ -84,16 +100,22 @@ def parse() -> argparse.Namespace:
         prog="tools/bazel run --config=h100 //testing/perf:linear_overhead --",
         description="What a linear layer costs beyond its kernels.",
     )
-    parser.add_argument("--size", type=int, default=512 if small else 4096, help="N and K")
+    parser.add_argument("--size", type=_blocks, default=512 if small else 4096, help="N and K")
     rows = [1, 64] if small else [1, 64, 4096]
-    parser.add_argument("--rows", type=int, nargs="+", default=rows, metavar="M", help=f"{rows}")
+    parser.add_argument("--rows", type=_count, nargs="+", default=rows, metavar="M", help=f"{rows}")
     parser.add_argument(
-        "--rounds", type=int, default=2 if small else 15, help="of 6 pairs, or 3 of many rows"
+        "--rounds", type=_count, default=2 if small else 15, help="of 6 pairs, or 3 of many rows"
     )
     parser.add_argument("--method", default="", help="only methods whose name holds this")
-    parser.add_argument("--backends", nargs="+", metavar="NAME", help="only these backends")
+    known = sorted({b.name for method in METHODS for b in method.operation.backends})
+    parser.add_argument(
+        "--backends", nargs="+", choices=known, metavar="NAME", help=f"only these of {known}"
+    )
     parser.add_argument("--require", action="store_true", help="exit 1 unless every goal is met")
     args = parser.parse_args()
+    names = [method.name for method in METHODS]
+    if not any(args.method in name for name in names):
+        parser.error(f"--method {args.method!r} is part of no name, wanted one of {names}")
     args.device = torch.device("cpu") if small else torch.device("cuda", 0)
     return args
 

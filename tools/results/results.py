@@ -34,12 +34,13 @@ def main(argv: Sequence[str]) -> int:
         made = tables(records(folder))
         if not made:
             raise ResultsError(f"no test below {folder} recorded figures: run a layer test")
+        seconds = target_seconds(folder)
     except ResultsError as error:
         print(f"results: {error}", file=sys.stderr)
         return 2
     print("\n\n".join(table.markdown() for table in made))
-    for target, seconds in target_seconds(folder).items():
-        print(f"{target}: {seconds:.1f} s in pytest", file=sys.stderr)
+    for target, taken in seconds.items():
+        print(f"{target}: {taken:.1f} s in pytest", file=sys.stderr)
     for table in made:
         if table.wrong:
             print(f"results: {table.title}: {table.wrong} records are wrong", file=sys.stderr)

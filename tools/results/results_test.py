@@ -160,3 +160,31 @@ def test_a_target_is_named_from_the_folder_of_all_logs(tmp_path: Path) -> None:
     (folder / "t" / "test.xml").write_text('<testsuites><testsuite time="1"/></testsuites>')
 
     assert target_seconds(folder) == {"//testing/quant:t": 1.0}
+
+
+def test_the_folder_may_be_that_of_one_target(tmp_path: Path) -> None:
+    write(tmp_path / "test.outputs", LAYER)
+    (tmp_path / "test.xml").write_text('<testsuites><testsuite time="1"/></testsuites>')
+
+    assert list(target_seconds(tmp_path).values()) == [1.0]
+    assert results.main([str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("damaged", ["<testsui", '<testsuite time="x"/>'])
+def test_damaged_logs_are_named(
+    damaged: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "t" / "test.outputs", LAYER)
+    (tmp_path / "t" / "test.xml").write_text(damaged)
+
+    assert results.main([str(tmp_path)]) == 2
+    assert "t/test.xml: " in capsys.readouterr().err
+
+
+def test_bytes_that_are_no_text_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stats.jsonl").write_bytes(b'{"target": "//a:b"}\n\xff\xfe\n')
+
+    assert results.main([str(tmp_path)]) == 2
+    assert "stats.jsonl, line 2: no JSON" in capsys.readouterr().err
