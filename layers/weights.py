@@ -6,12 +6,14 @@ once, which also reports what was never loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
+from layers.checkpoint_tensor import check_dense
 from layers.errors import WeightLoadError
 from layers.listing import compress
 from layers.loadable import LoadableLayer, Located
@@ -36,7 +38,7 @@ class _Target:
 
 def load_weights(
     module: torch.nn.Module,
-    tensors: Iterable[tuple[str, torch.Tensor]],
+    tensors: Iterable[tuple[str, torch.Tensor]] | Mapping[str, torch.Tensor],
     packed_modules_mapping: PackedModules | None = None,
 ) -> None:
     """Loads checkpoint tensors into a model; may be called once a checkpoint file.
@@ -44,7 +46,7 @@ def load_weights(
     Args:
         module: the model; or a single layer, whose tensors are then named "weight", …, and which
             takes fused tensors only, since its shards have names only within a model.
-        tensors: names as the checkpoint has them, and full tensors.
+        tensors: names as the checkpoint has them, and full tensors; pairs or a dict.
         packed_modules_mapping: for each layer that fuses checkpoint modules, its name and theirs
             in the order of its shards, such as {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}.
             A layer of experts needs no entry: it knows the names of its experts' tensors.
@@ -52,9 +54,11 @@ def load_weights(
     Raises:
         WeightLoadError: a tensor with no parameter, of a wrong shape or dtype, or a shard loaded
             twice. What was never loaded is reported by `process_weights_after_loading`.
+        ValueError: an argument of another kind.
     """
-    packed = packed_modules_mapping or {}
-    for name, tensor in tensors:
+    _check_module(module)
+    packed = _checked(packed_modules_mapping)
+    for name, tensor in _pairs(tensors):
         load = _find_in_layer(module, name) or partial(_load, _find(module, name, packed))
         try:
             load(tensor)
@@ -71,6 +75,7 @@ def process_weights_after_loading(module: torch.nn.Module) -> None:
         WeightLoadError: listing every parameter and shard that was never loaded.
         BackendUnavailable: a kernel backend was asked for that the device or shape rules out.
     """
+    _check_module(module)
     layers = [m for m in module.modules() if isinstance(m, LoadableLayer) and not m.is_ready]
     missing = [name for layer in layers for name in layer.missing_weights()]
     missing += _missing_plain_parameters(module)
@@ -89,12 +94,50 @@ def begin_weight_reload(module: torch.nn.Module) -> None:
     The parameters get new memory. A CUDA graph captured before reads and writes memory that is
     free by then: capture it again after `process_weights_after_loading`.
     """
+    _check_module(module)
     for child in module.modules():
         if isinstance(child, LoadableLayer):
             child.begin_weight_reload()
         else:
             for parameter in child.parameters(recurse=False):
                 parameter.loaded = False
+
+
+def _check_module(module: Any) -> None:
+    if not isinstance(module, torch.nn.Module):
+        raise ValueError(
+            f"module is a {type(module).__name__}, wanted a torch.nn.Module: the model or a layer."
+        )
+
+
+def _checked(packed: Any) -> PackedModules:
+    if not isinstance(packed, Mapping | None):
+        raise ValueError(
+            f"packed_modules_mapping is {packed!r}, wanted a dict of lists, such as "
+            f"{{'qkv_proj': ['q_proj', 'k_proj', 'v_proj']}}."
+        )
+    for fused, parts in (packed or {}).items():
+        is_list = isinstance(parts, Sequence) and not isinstance(parts, str)
+        if not isinstance(fused, str) or not is_list or not all(isinstance(p, str) for p in parts):
+            raise ValueError(
+                f"packed_modules_mapping has {parts!r} for {fused!r}, wanted a list of module "
+                f"names in the order of the layer's shards, such as ['q_proj', 'k_proj', 'v_proj']."
+            )
+    return packed or {}
+
+
+def _pairs(tensors: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if not isinstance(tensors, Iterable):
+        raise ValueError(f"tensors is {tensors!r}, wanted pairs of name and tensor, or a dict.")
+    for pair in tensors.items() if isinstance(tensors, Mapping) else tensors:
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], str):
+            kinds = ", ".join(type(p).__name__ for p in pair) if is_pair else type(pair).__name__
+            raise ValueError(
+                f"tensors holds ({kinds}), wanted pairs of name and tensor, such as those of a "
+                f"checkpoint's items()."
+            )
+        yield pair[0], pair[1]
 
 
 def _find(module: torch.nn.Module, name: str, packed: PackedModules) -> _Target:
@@ -165,6 +208,7 @@ def _load(target: _Target, tensor: torch.Tensor) -> None:
         target.module.weight_loader_v2(target.parameter, tensor, target.shard_id)
         return
     parameter = target.parameter
+    check_dense("a plain parameter", tensor)
     if getattr(parameter, "loaded", False):
         raise WeightLoadError("it was loaded twice. Remove the second tensor of that name.")
     if tensor.shape != parameter.shape or tensor.dtype != parameter.dtype:
@@ -172,7 +216,7 @@ def _load(target: _Target, tensor: torch.Tensor) -> None:
             f"it is {tuple(tensor.shape)} {tensor.dtype}, wanted {tuple(parameter.shape)} "
             f"{parameter.dtype}. Check the model's configuration."
         )
-    parameter.data.copy_(tensor)
+    parameter.data.copy_(tensor.detach())
     parameter.loaded = True
 
 

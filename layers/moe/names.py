@@ -33,7 +33,9 @@ class Place(NamedTuple):
 def place_of(name: str) -> Place | None:
     """The place of a tensor named within its layer; None for a name of no known form."""
     first, _, rest = name.partition(".")
-    expert_id = int(first) if first.isdecimal() else None
+    # Neither "٣" nor "03", which would be another tensor's expert.
+    is_number = first.isdecimal() and str(int(first)) == first
+    expert_id = int(first) if is_number else None
     matmul, suffix = _split_matmul(rest if expert_id is not None else name)
     shard_id = _SHARDS.get(matmul)
     if shard_id is None:

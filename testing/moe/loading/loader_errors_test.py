@@ -65,7 +65,11 @@ def test_an_expert_that_the_layer_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["2.middle_proj.weight", "up_proj", "x.up_proj.weight", "2.w9.weight"]
+    "name",
+    [
+        *("2.middle_proj.weight", "up_proj", "x.up_proj.weight", "2.w9.weight"),
+        *("-1.up_proj.weight", "02.up_proj.weight", "٢.up_proj.weight", "0x2.up_proj.weight"),
+    ],
 )
 def test_a_name_of_no_known_form(name: str) -> None:
     message = refused(SINGLE, renamed(f"{UP}.weight", f"{PREFIX}.{name}"))

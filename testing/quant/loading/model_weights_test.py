@@ -1,5 +1,8 @@
 """A whole model's checkpoint: parameters outside of linear layers, packed modules, the registry."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -112,3 +115,44 @@ def test_two_methods_of_one_name_are_refused() -> None:
         register("w8a8_int8")(Other)
     assert get_quantization_config("w8a8_int8") is W8A8Int8Config
     assert register("w8a8_int8")(W8A8Int8Config) is W8A8Int8Config
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        (None, "tensors is None, wanted pairs of name and tensor"),
+        ([torch.ones(8)], r"tensors holds \(Tensor\), wanted pairs"),
+        ([(5, torch.ones(8))], r"tensors holds \(int, Tensor\), wanted pairs"),
+        ([("weight", torch.ones(8), 0)], r"tensors holds \(tuple\), wanted pairs"),
+    ],
+)
+def test_tensors_that_are_no_pairs(tensors: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_weights(torch.nn.LayerNorm(8, bias=False), tensors)
+
+
+def test_a_dict_of_tensors() -> None:
+    norm = torch.nn.LayerNorm(8, bias=False)
+    load_weights(norm, {"weight": torch.full((8,), 3.0)})
+    process_weights_after_loading(norm)
+    assert norm.weight.eq(3).all()
+
+
+@pytest.mark.parametrize("packed", ["qkv", ["q_proj"], {"qkv_proj": "q_proj"}, {5: ["q_proj"]}])
+def test_a_mapping_of_packed_modules_that_is_none(packed: Any) -> None:
+    with pytest.raises(ValueError, match=r"packed_modules_mapping .*, wanted a"):
+        load_weights(torch.nn.LayerNorm(8), [], packed)
+
+
+@pytest.mark.parametrize("call", [begin_weight_reload, process_weights_after_loading])
+def test_a_model_that_is_none(call: Callable[[Any], None]) -> None:
+    with pytest.raises(ValueError, match=r"module is a NoneType, wanted a torch\.nn\.Module"):
+        call(None)
+
+
+@pytest.mark.parametrize("edit", [lambda t: t.to("meta"), lambda t: t.to_sparse()])
+def test_a_tensor_of_a_plain_module_without_values(
+    edit: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    with pytest.raises(WeightLoadError, match=r"checkpoint tensor 'weight': tensor for a plain"):
+        load_weights(torch.nn.LayerNorm(8), [("weight", edit(torch.ones(8)))])
