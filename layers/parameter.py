@@ -7,12 +7,12 @@ slice that this rank takes. It also remembers which shards it has received.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import torch
 
 from layers.checkpoint_tensor import check_cast, check_dense, has_negative_e4m3
+from layers.copyable import CopyableParameter
 from layers.errors import WeightLoadError
 from layers.non_finite import has_non_finite
 from layers.sharding import LinearLayout, Shard, ShardId, ceil_div
@@ -33,7 +33,7 @@ def check_dtype(layer: str, params_dtype: torch.dtype) -> None:
         )
 
 
-class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
+class ShardedParameter(CopyableParameter):
     """A rank's part of one checkpoint tensor, or of the several that one layer fuses.
 
     Dimension 0 follows the layer's rows (N), dimension 1 its columns (K).
@@ -93,16 +93,6 @@ class ShardedParameter(torch.nn.Parameter):  # type: ignore[misc]
         self.declared_dtype = dtype
         self.accepted_dtypes = accepted_dtypes or (FLOAT_DTYPES if widens else frozenset({dtype}))
         self.loaded_shards: set[ShardId] = set()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        data, attributes = copy.deepcopy((self.data, self.__dict__), memo)
-        copied: Self = _restore(type(self), data, attributes)
-        memo[id(self)] = copied
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # torch.nn.Parameter's own would come back as a plain Parameter.
-        return _restore, (type(self), self.data, self.__dict__)
 
     @property
     def missing_shards(self) -> tuple[ShardId, ...]:
@@ -277,12 +267,6 @@ def check_contiguous(layer: torch.nn.Module) -> None:
                 f"{tuple(parameter.shape)} and strides {parameter.stride()}, wanted contiguous "
                 f"memory. Leave the parameter's memory as the layer made it, and load it again."
             )
-
-
-def _restore(kind: type[Any], data: torch.Tensor, attributes: dict[str, Any]) -> Any:
-    parameter = torch.nn.Parameter.__new__(kind, data, requires_grad=False)
-    parameter.__dict__.update(attributes)
-    return parameter
 
 
 def _columns(inputs: int, column_unit: int) -> int:

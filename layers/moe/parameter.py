@@ -6,12 +6,12 @@ the linear parameter kinds in `layers.parameter`; this module says which expert 
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import torch
 
 from layers.checkpoint_tensor import check_dense
+from layers.copyable import CopyableParameter, restore
 from layers.errors import WeightLoadError
 from layers.moe.layout import ExpertLayout
 from layers.parameter import ModelWeightParameter, ShardedParameter
@@ -21,7 +21,7 @@ from layers.sharding import ShardId, Span
 FUSED = "w13"
 
 
-class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
+class ExpertParameter(CopyableParameter):
     """A rank's experts' tensors of one name: (experts of this rank, *shape for one expert).
 
     Args:
@@ -84,16 +84,6 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         self.block_bytes = block_bytes
         # Also of other ranks' experts: a second tensor is then refused on every rank.
         self.loaded_shards: dict[int, set[ShardId]] = {e: set() for e in range(self.held.total)}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        data, attributes = copy.deepcopy((self.data, self.__dict__), memo)
-        copied: Self = _restore(type(self), data, attributes)
-        memo[id(self)] = copied
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # torch.nn.Parameter's own would come back as a plain Parameter.
-        return _restore, (type(self), self.data, self.__dict__)
 
     @property
     def one(self) -> ShardedParameter:
@@ -215,7 +205,7 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
         return view
 
     def _of(self, data: torch.Tensor, name: str) -> ShardedParameter:
-        view: ShardedParameter = _restore(self.kind, data, self.attributes)
+        view: ShardedParameter = restore(self.kind, data, self.attributes)
         view.full_name = name
         view.loaded_shards = set()
         return view
@@ -223,9 +213,3 @@ class ExpertParameter(torch.nn.Parameter):  # type: ignore[misc]
 
 def _range(span: Span) -> range:
     return range(span.start, span.start + span.size)
-
-
-def _restore(kind: type[Any], data: torch.Tensor, attributes: dict[str, Any]) -> Any:
-    parameter = torch.nn.Parameter.__new__(kind, data, requires_grad=False)
-    parameter.__dict__.update(attributes)
-    return parameter

@@ -60,9 +60,3 @@ def alpha_of(name: str, weight_scale_2: torch.Tensor, input_scale: torch.Tensor)
             f"again, or load the layer with a weight-only backend."
         )
     return alpha
-
-
-def replace(layer: torch.nn.Module, name: str, data: torch.Tensor) -> torch.Tensor:
-    """Puts `data` in place of a parameter, whose memory is free then; returns what was put."""
-    layer.register_parameter(name, torch.nn.Parameter(data, requires_grad=False))
-    return layer.get_parameter(name).data

@@ -10,14 +10,15 @@ from functools import partial
 
 import torch
 
-from layers.kernels.capability import Backend, Problem
+from layers.copyable import replace_parameter
+from layers.kernels.capability import Backend, Operation, Problem
 from layers.kernels.fp8.fp8_block_scaled_mm import BLOCK, FP8_BLOCK_SCALED_MM
 from layers.kernels.fp8.fp8_scaled_mm import FP8_SCALED_MM, TAKE_SCALARS
 from layers.kernels.fp8.per_token_fp8_quant import PER_TOKEN_FP8_QUANT
 from layers.kernels.fp8.per_token_group_fp8_quant import PER_TOKEN_GROUP_FP8_QUANT
 from layers.kernels.fp8.static_fp8_quant import STATIC_FP8_QUANT
 from layers.parameter import BlockScaleParameter, ChannelScaleParameter, PerTensorScaleParameter
-from layers.quantization.w8a8_linear import W8A8LinearMethod, replace_parameter
+from layers.quantization.w8a8_linear import W8A8LinearMethod
 from layers.sharding import LinearLayout
 
 INPUT_SCALE = "input_scale"
@@ -47,7 +48,10 @@ class Fp8TensorLinearMethod(W8A8LinearMethod):
     def __init__(self, backend: str | None = None, *, static: bool) -> None:
         super().__init__(backend)
         self.static = static
-        self.quantise_operation = STATIC_FP8_QUANT if static else PER_TOKEN_FP8_QUANT
+
+    def quantiser(self) -> Operation:
+        """By the checkpoint's scale, or by one a token."""
+        return STATIC_FP8_QUANT if self.static else PER_TOKEN_FP8_QUANT
 
     def create_weights(
         self,

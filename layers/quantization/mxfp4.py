@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import torch
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
 from layers.kernels.fp4.mxfp4_mm import MXFP4_MM, RUN_ROW_MULTIPLE
@@ -37,7 +38,6 @@ from layers.quantization.fp4_layer import (
     check_no_gradient,
     check_whole_blocks,
     problem_of,
-    replace,
 )
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
@@ -156,11 +156,11 @@ class Mxfp4LinearMethod(LinearMethodBase):
                 column_multiple=MXFP4.group,
             )
             self.multiply = partial(self.multiply, runs=arranged.runs)
-            weight, scales = replace(layer, "weight", arranged.weight), arranged.scale
+            weight, scales = replace_parameter(layer, "weight", arranged.weight), arranged.scale
         else:
             scales = swizzle(scales)
         self._weight = weight
-        self._weight_scale = replace(layer, "weight_scale", scales)
+        self._weight_scale = replace_parameter(layer, "weight_scale", scales)
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import torch
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import Backend
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp8.mxfp8_quant import MXFP8_QUANT
@@ -30,7 +31,7 @@ from layers.quantization.base import (
 )
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
-from layers.quantization.w8a8_linear import W8A8LinearMethod, replace_parameter
+from layers.quantization.w8a8_linear import W8A8LinearMethod
 from layers.sharding import LinearLayout
 
 

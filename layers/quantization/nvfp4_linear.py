@@ -37,6 +37,7 @@ from typing import Any
 
 import torch
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import Operation, select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
 from layers.kernels.fp4.nvfp4_mm import (
@@ -61,7 +62,6 @@ from layers.quantization.fp4_layer import (
     check_no_gradient,
     check_whole_blocks,
     problem_of,
-    replace,
 )
 from layers.sharding import LinearLayout
 
@@ -169,7 +169,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
             input_scale = self._largest_input_scale(layer)
             name = getattr(layer.get_parameter("weight_scale_2"), "full_name", "weight_scale_2")
             factors = alpha_of(name, factors, input_scale)
-            input_scale = replace(layer, "input_scale", input_scale)
+            input_scale = replace_parameter(layer, "input_scale", input_scale)
             self.quantise = partial(quantise.load(), input_scale=input_scale)
             self.multiply = chosen.load()
         self._arrange(layer, factors, chosen.name)
@@ -188,13 +188,13 @@ class Nvfp4LinearMethod(LinearMethodBase):
                 shuffle=load_shuffle(backend),
             )
             self.multiply = partial(self.multiply, runs=arranged.runs)
-            weight = replace(layer, "weight", arranged.weight)
+            weight = replace_parameter(layer, "weight", arranged.weight)
             scales, alpha = arranged.scale, arranged.alpha
         else:
             scales = swizzle(scales)
         self._weight = weight
-        self._weight_scale = replace(layer, "weight_scale", scales)
-        self._alpha = replace(layer, "weight_scale_2", alpha)
+        self._weight_scale = replace_parameter(layer, "weight_scale", scales)
+        self._alpha = replace_parameter(layer, "weight_scale_2", alpha)
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None

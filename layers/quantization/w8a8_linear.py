@@ -78,9 +78,10 @@ class W8A8LinearMethod(LinearMethodBase):
         weight = layer.get_parameter("weight").data
         problem = self.problem(layer)
         multiply = select_backend(self.multiply_operation, weight.device, problem, self.backend)
-        quantise = select_companion(self.quantise_operation, weight.device, problem, multiply.name)
+        quantiser = self.quantiser()
+        quantise = select_companion(quantiser, weight.device, problem, multiply.name)
         self.backends = {
-            self.quantise_operation.name: quantise.name,
+            quantiser.name: quantise.name,
             self.multiply_operation.name: multiply.name,
         }
         self.quantise = quantise.load()
@@ -88,6 +89,10 @@ class W8A8LinearMethod(LinearMethodBase):
         self.prepare(layer, multiply)
         self._weight = weight.t()
         self._scale = layer.get_parameter(self.scale_name).data
+
+    def quantiser(self) -> Operation:
+        """Of activations. No attribute: a layer that holds an operation cannot be saved whole."""
+        return self.quantise_operation
 
     def problem(self, layer: torch.nn.Module) -> Problem:
         """What the layer asks of its kernels, once it is loaded."""
@@ -116,8 +121,3 @@ class W8A8LinearMethod(LinearMethodBase):
             codes, self._weight, scales, self._scale, self._dtype, bias
         )
         return out
-
-
-def replace_parameter(layer: torch.nn.Module, name: str, value: torch.Tensor) -> None:
-    """Puts a tensor in a parameter's place, under its name; the old one's memory is freed."""
-    layer.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))

@@ -68,11 +68,6 @@ class MoEMethodBase(ABC):
         """x (T, H) of params_dtype, T > 0 -> this rank's part of the output, (T, H), unreduced."""
 
 
-def replace_parameter(layer: torch.nn.Module, name: str, value: torch.Tensor) -> None:
-    """Puts a tensor of the kernel's layout in place of the parameter, which is then freed."""
-    layer.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
-
-
 def optional(layer: torch.nn.Module, name: str) -> Any:
     """The parameter of that name, or None if the layer has none."""
     return layer._parameters.get(name)

@@ -21,6 +21,7 @@ import torch
 
 import layers.quantization.modelopt_fp8
 import layers.quantization.w8a8_fp8  # noqa: F401 the configs register themselves
+from layers.copyable import replace_parameter
 from layers.kernels.capability import Operation
 from layers.kernels.fp8.group_scales import GROUP
 from layers.kernels.fp8.per_token_fp8_quant import PER_TOKEN_FP8_QUANT
@@ -29,7 +30,7 @@ from layers.kernels.fp8.static_fp8_quant import STATIC_FP8_QUANT
 from layers.kernels.moe.grouped_fp8 import GROUPED_FP8_BLOCK_SCALED_MM, GROUPED_FP8_SCALED_MM
 from layers.kernels.moe.routing import Routing
 from layers.kernels.moe.static_fp8_quant_by_expert import STATIC_FP8_QUANT_BY_EXPERT
-from layers.moe.quantization.base import MoEMethodBase, replace_parameter
+from layers.moe.quantization.base import MoEMethodBase
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.w8a8 import W8A8MoEMethod
 from layers.parameter import BlockScaleParameter, ChannelScaleParameter, PerTensorScaleParameter

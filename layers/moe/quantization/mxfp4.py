@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe_fp4.fp4_grouped_mm import MXFP4_GROUPED_MM
 from layers.moe.parameter import ExpertParameter
-from layers.moe.quantization.base import replace_parameter
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.parameter import BlockScaleParameter

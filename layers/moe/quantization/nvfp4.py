@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import Backend, Needs, Operation
 from layers.kernels.fp4.scales import NVFP4
 from layers.kernels.fp4.swizzle import swizzle
@@ -37,7 +38,6 @@ from layers.kernels.moe.routing import Routing
 from layers.kernels.moe_fp4.fp4_grouped_mm import NVFP4_GROUPED_MM
 from layers.kernels.moe_fp4.nvfp4_quant_rows import NVFP4_QUANT_BY_EXPERT, NVFP4_QUANT_ROWS
 from layers.moe.parameter import ExpertParameter
-from layers.moe.quantization.base import replace_parameter
 from layers.moe.quantization.nvfp4_scales import check_input_scale, shared_input_scale
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod

@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 
+from layers.copyable import replace_parameter
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe.activation import SWIGLU_OAI_ALPHA, SWIGLU_OAI_LIMIT
-from layers.moe.quantization.base import optional, replace_parameter
+from layers.moe.quantization.base import optional
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.moe.topk import TopKOutput
 from layers.sharding import ceil_div

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 
+from layers.copyable import replace_parameter
 from layers.kernels.capability import BackendUnavailable
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe.routing import Routing
-from layers.moe.quantization.base import replace_parameter
 from layers.moe.quantization.nvfp4_scales import check_input_scale, shared_input_scale
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.moe.topk import TopKOutput
