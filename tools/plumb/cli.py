@@ -119,7 +119,7 @@ def find_workspace(start: Path) -> Path:
 affected_command.register(
     app, _Command, _loader_and_folder, lambda: _errors.status("comparing target graphs")
 )
-deps_command.register(app, _loader)
+deps_command.register(app, _loader, _Group, _Command)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

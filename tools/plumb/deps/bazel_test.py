@@ -126,7 +126,7 @@ def test_what_is_wrong_is_found_mended_and_right_then(small: Small) -> None:
 
     if VARIABLE not in os.environ and shutil.which("buildozer") is None:
         pytest.skip(f"{VARIABLE} is not set, as Bazel sets it")
-    mended = small.deps("fix")
+    mended = small.deps("fix", "//lib:core_test")
     assert mended.returncode == 0, mended.stderr
     assert small.build_file() == RIGHT
 

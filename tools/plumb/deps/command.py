@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from tools.plumb import streams
-from tools.plumb.deps import check, fix, report
+from tools.plumb.deps import calls, check, fix, report
 from tools.plumb.deps.findings import Finding, matches
 from tools.plumb.deps.load import load
 from tools.plumb.deps.workspace import Workspace
@@ -30,7 +31,7 @@ Open = Callable[[Path | None], Loader]
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TARGET]...", help="//p:t, //p:all or //p/...; by default every Python target."
+        metavar="TARGET", help="//p:t, //p:all or //p/...; by default every Python target."
     ),
 ]
 WorkspaceOption = Annotated[
@@ -53,14 +54,21 @@ class Format(StrEnum):
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the findings.")]
 
 
-def register(app: typer.Typer, open_loader: Open) -> None:
-    """Adds `deps` to the command line; `open_loader` finds a workspace from --workspace."""
+def register(
+    app: typer.Typer, open_loader: Open, group: type[TyperGroup], command: type[TyperCommand]
+) -> None:
+    """Adds `deps` to the command line.
+
+    open_loader: finds a workspace from --workspace. group, command: how help is printed.
+    """
     deps = typer.Typer(
-        no_args_is_help=True, help="Compares what Python targets import with what they declare."
+        cls=group,
+        no_args_is_help=True,
+        help="Compares what Python targets import with what they declare.",
     )
     app.add_typer(deps, name="deps")
 
-    @deps.command("check", epilog=_EPILOG)
+    @deps.command("check", cls=command, epilog=_EPILOG)
     def check_command(
         targets: Targets = None,
         output: FormatOption = Format.TEXT,
@@ -69,7 +77,7 @@ def register(app: typer.Typer, open_loader: Open) -> None:
         """Finds deps and data that are missing, unused, or known to nobody."""
         with_interrupt(lambda: _check(open_loader(workspace), targets or [], output))
 
-    @deps.command("fix", epilog=_EPILOG)
+    @deps.command("fix", cls=command, epilog=_EPILOG)
     def fix_command(
         targets: Targets = None,
         dry_run: Annotated[
@@ -118,14 +126,15 @@ def _fix(loader: Loader, targets: list[str], output: Format, dry_run: bool) -> N
 
 def findings_of(workspace: Workspace, targets: list[str]) -> list[Finding]:
     """The findings; raises PlumbError for a target that is none, or a BUILD file that is odd."""
-    known = [*workspace.python, *(f"//{folder}:all" for folder in workspace.package_folders)]
-    for pattern in targets:
-        if not any(matches(label, [pattern]) for label in known):
-            raise PlumbError(
-                f"no Python target matches '{pattern}'; write //package:target, //package:all or "
-                "//package/..."
-            )
     try:
+        # A macro's call has a name of its own.
+        known = {*workspace.python, *(call.label for call in calls.declared(workspace))}
+        for pattern in targets:
+            if not any(matches(label, [pattern]) for label in known):
+                raise PlumbError(
+                    f"no Python target matches '{pattern}'; write //package:target, "
+                    "//package:all or //package/..."
+                )
         return check.check(workspace, targets)
     except SyntaxError as error:
         raise PlumbError(

@@ -69,4 +69,5 @@ def _total(findings: Sequence[Finding], command: str) -> str:
     if not fixable:
         return f"{total}, all to be mended by hand."
     rest = len(findings) - fixable
-    return f"{total}. `{command} deps fix` mends {fixable}; {rest} are left to you."
+    left = f"; the other {rest} by hand" if rest else ""
+    return f"{total}. `{command} deps fix` mends {fixable}{left}."

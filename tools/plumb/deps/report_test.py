@@ -26,7 +26,7 @@ def test_a_finding_says_where_what_and_how_to_mend_it() -> None:
         "    add :core to deps: plumb deps fix //a:b_test",
         "a/c.py:1: //a:c needs `import z`",
         "    by hand: nobody knows z",
-        "2 findings in 2 declarations. `plumb deps fix` mends 1; 1 are left to you.",
+        "2 findings in 2 declarations. `plumb deps fix` mends 1; the other 1 by hand.",
     ]
 
 
