@@ -17,6 +17,7 @@ import layers.quantization.blockwise_int8
 import layers.quantization.fp8
 import layers.quantization.modelopt_fp4
 import layers.quantization.mxfp4
+import layers.quantization.w8a8_fp8
 import layers.quantization.w8a8_int8  # noqa: F401 all register themselves
 from layers.weights import begin_weight_reload, load_weights, process_weights_after_loading
 from testing.harness.device import device
@@ -30,9 +31,8 @@ from testing.harness.moe.layer import (
 )
 from testing.moe.fp4.mxfp4_methods import MXFP4
 from testing.moe.fp4.nvfp4_methods import W4A4
-from testing.moe.fp8.methods import BLOCK as FP8_BLOCK
-from testing.moe.fp8.methods import STATIC as FP8_STATIC
-from testing.moe.int8.methods import CHANNEL as INT8_CHANNEL
+from testing.moe.fp8 import methods as fp8
+from testing.moe.int8 import methods as int8
 from testing.oracles.moe.checkpoints import MoeCheckpoint
 from testing.oracles.moe.probes import router_logits
 from testing.oracles.probes import natural
@@ -40,9 +40,12 @@ from testing.oracles.unquantised_formats import Unquantised
 
 METHODS = {
     "unquantised": MoeMethod(Unquantised(), None),
-    "int8_channel": INT8_CHANNEL,
-    "fp8_static": FP8_STATIC,
-    "fp8_block": FP8_BLOCK,
+    "int8_channel": int8.CHANNEL,
+    "int8_block": int8.BLOCK,
+    "fp8_static": fp8.STATIC,
+    "fp8_dynamic": fp8.DYNAMIC,
+    "fp8_channel": fp8.CHANNEL,
+    "fp8_block": fp8.BLOCK,
     "nvfp4": W4A4,
     "mxfp4": MXFP4,
 }
