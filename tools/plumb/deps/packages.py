@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tools.pip.lock import normalise
 
@@ -47,17 +48,30 @@ class Packages:
 
     def distribution(self, label: str) -> str | None:
         """The package that a label in canonical form stands for, if it is one."""
-        patterns = [_pattern(form) for form in self._forms()]
-        patterns += [f"@[^/]*[~+]{re.escape(hub)}_(?:\\d+_)?{_NAME}//:pkg" for hub in self.hubs]
-        patterns += [f"@[^/]*[~+]{re.escape(hub)}//{_NAME}:pkg" for hub in self.hubs]
-        for pattern in patterns:
-            matched = re.fullmatch(pattern, label)
+        if label not in self._distributions:
+            self._distributions[label] = self._distribution(label)
+        return self._distributions[label]
+
+    def _distribution(self, label: str) -> str | None:
+        for pattern in self._patterns:
+            matched = pattern.fullmatch(label)
             if matched:
                 name = normalise(matched[1])
                 # One more target in the folder of such labels is no package.
                 if not self.locked or name in self.locked:
                     return name
         return None
+
+    @cached_property
+    def _distributions(self) -> dict[str, str | None]:
+        return {}
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        patterns = [_pattern(form) for form in self._forms()]
+        patterns += [f"@[^/]*[~+]{re.escape(hub)}_(?:\\d+_)?{_NAME}//:pkg" for hub in self.hubs]
+        patterns += [f"@[^/]*[~+]{re.escape(hub)}//{_NAME}:pkg" for hub in self.hubs]
+        return [re.compile(pattern) for pattern in patterns]
 
     def label(self, name: str, known: Iterable[str]) -> str | None:
         """The label of a package, in the form that the workspace uses; None if it has none."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 _SAME = frozenset({"resolve", "absolute", "expanduser", "as_posix", "__str__"})
 _SAME_OS = frozenset({"abspath", "realpath", "normpath", "str", "fspath"})
+# Without one of these, a file names no path that is understood here.
+_READS = re.compile(r"__file__|\b(?:Path|open|files|[Rr]location)\(")
 _Scope = Mapping[str, str | None]
 
 
@@ -35,6 +38,8 @@ def read(source: str, path: str) -> tuple[Read, ...]:
 
     Raises SyntaxError if Python cannot parse `source`.
     """
+    if not _READS.search(source):
+        return ()
     tree = ast.parse(source)
     finder = _Finder(path)
     finder.enter(tree.body, {**_attributes(tree, finder)})

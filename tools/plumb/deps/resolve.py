@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -52,6 +52,9 @@ class Resolver:
         self._modules: dict[str, set[str]] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._closures: dict[str, frozenset[Token]] = {}
+        self._tokens: dict[str, frozenset[Token]] = {}
+        self._edges: dict[str, tuple[str, ...]] = {}
+        self._deps: dict[str, tuple[str, ...]] = {}
         self._at_hand: dict[str, frozenset[Token]] = {}
         for label, target in sorted(workspace.python.items()):
             roots = ["", *_import_roots(target)]
@@ -97,56 +100,64 @@ class Resolver:
     def closure(self, label: str) -> frozenset[Token]:
         """Every module and data file that is there when `label` runs."""
         if label not in self._closures:
-            found: set[Token] = set()
-            for here in self._below(label):
-                name = self.workspace.packages.distribution(here)
-                found |= {package_token(name)} if name else self.workspace.files(here)
-            self._closures[label] = frozenset(found)
+            below = self._below(label, self._needed)
+            found = frozenset(token for here in below for token in self._held(here))
+            self._closures[label] = found
         return self._closures[label]
-
-    def _below(self, label: str) -> Iterable[str]:
-        todo, seen = [label], set()
-        while todo:
-            here = todo.pop()
-            if here in seen:
-                continue
-            seen.add(here)
-            yield here
-            target = self.workspace.graph.targets.get(here)
-            if target is not None and self.workspace.packages.distribution(here) is None:
-                for attribute in ("srcs", "deps", "data"):
-                    todo += labels(target, attribute)
-                todo += forwards(target) or []
 
     def has_opaque(self, label: str) -> bool:
         """True if a dep, direct or not, may hold modules that the graph does not show."""
-        todo, seen = [label], set()
+        return any(self._is_opaque(here) for here in self._below(label, self._imported))
+
+    def _below(self, label: str, further: Callable[[str], Iterable[str]]) -> Iterator[str]:
+        todo, seen = [label], {label}
         while todo:
             here = todo.pop()
-            if here in seen or self.workspace.packages.distribution(here) is not None:
-                continue
-            seen.add(here)
-            target = self.workspace.graph.targets.get(here)
-            if target is None or (target.kind == RULE and not self._is_open(target)):
-                return True
-            todo += [*labels(target, "deps"), *(forwards(target) or [])]
-        return False
+            yield here
+            for other in further(here):
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+
+    def _held(self, label: str) -> frozenset[Token]:
+        if label not in self._tokens:
+            name = self.workspace.packages.distribution(label)
+            own = frozenset({package_token(name)}) if name else self.workspace.files(label)
+            self._tokens[label] = own
+        return self._tokens[label]
+
+    def _needed(self, label: str) -> tuple[str, ...]:
+        if label not in self._edges:
+            target = self.workspace.graph.targets.get(label)
+            found: list[str] = []
+            if target is not None and self.workspace.packages.distribution(label) is None:
+                found = [dep for a in ("srcs", "data") for dep in labels(target, a)]
+            self._edges[label] = (*found, *self._imported(label))
+        return self._edges[label]
+
+    def _imported(self, label: str) -> tuple[str, ...]:
+        if label not in self._deps:
+            target = self.workspace.graph.targets.get(label)
+            found: list[str] = []
+            if target is not None and self.workspace.packages.distribution(label) is None:
+                found = labels(target, "deps") + (forwards(target) or [])
+            self._deps[label] = tuple(found)
+        return self._deps[label]
+
+    def _is_opaque(self, label: str) -> bool:
+        if self.workspace.packages.distribution(label) is not None:
+            return False
+        target = self.workspace.graph.targets.get(label)
+        return target is None or (target.kind == RULE and not self._is_open(target))
 
     def _is_open(self, target: Target) -> bool:
         return is_python(target) or forwards(target) is not None or target.rule_class in _PLAIN
 
     def reaches(self, start: str, end: str) -> bool:
         """True if `start` depends on `end`, directly or not."""
-        todo, seen = [start], set()
-        while todo:
-            here = todo.pop()
-            if here == end:
-                return True
-            if here not in seen:
-                seen.add(here)
-                target = self.workspace.graph.targets.get(here)
-                todo += target.deps if target is not None else ()
-        return False
+        targets = self.workspace.graph.targets
+        below = self._below(start, lambda label: targets[label].deps if label in targets else ())
+        return end in below
 
     def resolve(self, modules: Iterable[str], importer: str, at_hand: frozenset[Token]) -> Found:
         """What the first of `modules` that exists is, for an import in the file `importer`.
