@@ -46,3 +46,14 @@ def test_rows_are_filled_up_from_the_memory_behind_or_by_a_copy(rows: int, room:
     assert torch.equal(whole_scales[:rows], scales)
     copied = whole.data_ptr() != memory.data_ptr()
     assert copied == (room == 0 and total != rows)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_scales_without_memory_for_whole_rows_are_copied(rows: int) -> None:
+    # Strides are right, but behind the last group's rows the memory ends.
+    total = -(-rows // 4) * 4
+    memory = torch.arange(2 * total + rows, dtype=torch.float32)
+    scales = memory.as_strided((rows, 3), (1, total))
+    _, whole = with_whole_rows(torch.zeros(rows, 384).to(torch.float8_e4m3fn), scales)
+    assert whole.shape == (total, 3)
+    assert torch.equal(whole[:rows], scales)
