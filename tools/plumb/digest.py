@@ -8,20 +8,19 @@ Not counted: visibility, where and by which macro a rule was declared.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.pip.lock import normalise
-from tools.plumb import back_references, graph, wheel_lock
+from tools.plumb import graph
 from tools.plumb.files import FileTable
 from tools.plumb.graph import Graph, Target
 from tools.plumb.inputs import SteeringInputs
 from tools.plumb.options import reach
 from tools.plumb.options.branches import Branches, labels_in
+from tools.plumb.outside import Outside
 from tools.plumb.starlark.slices import Slices
+from tools.plumb.starlark.source import hashed
 
 UNCOUNTED_ATTRIBUTES = frozenset(
     {
@@ -79,19 +78,17 @@ class Digests:
     slices: Slices | None = None
     _branches: Branches | None = field(default=None, repr=False)
     _reaching: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
-    _foreign: dict[str, str] | None = field(default=None, repr=False)
+    _outside: Outside | None = field(default=None, repr=False)
     _own: dict[str, str] = field(default_factory=dict, repr=False)
     _deps: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _whole: dict[str, str] = field(default_factory=dict, repr=False)
-    _locks: dict[str, wheel_lock.Lock] = field(default_factory=dict, repr=False)
-    _closures: dict[str, str] = field(default_factory=dict, repr=False)
     _everything: str = field(default="", repr=False)
 
     def parts(self, label: str) -> dict[str, Any]:
         """What `label` is by itself, name to value: attributes, or a source's content."""
         target = self.graph.targets.get(label)
         if label.startswith("@"):
-            return self._external(label)
+            return self._outside_repository().parts(label)
         if target is None or target.kind == graph.SOURCE:
             return self._source(graph.source_path(label) or "")
         if target.kind != graph.RULE:
@@ -152,6 +149,13 @@ class Digests:
             self._branches = Branches(self.graph, self.options)
         return self._branches
 
+    def _outside_repository(self) -> Outside:
+        if self._outside is None:
+            self._outside = Outside(
+                self.graph, self.files, self.steering, self.options, self.own, self.deps
+            )
+        return self._outside
+
     def _source(self, path: str) -> dict[str, str]:
         outside = self.files.outside(path)
         # No tree holds that content: it may have changed with nothing to show for it.
@@ -161,7 +165,7 @@ class Digests:
     def own(self, label: str) -> str:
         """Digest of `parts(label)`."""
         if label not in self._own:
-            self._own[label] = _hash([label, self.parts(label)])
+            self._own[label] = hashed([label, self.parts(label)])
         return self._own[label]
 
     def whole(self, label: str) -> str:
@@ -186,7 +190,7 @@ class Digests:
             open_labels.discard(here)
             # Only a cycle, which Bazel refuses to build, leaves a dep without a digest here.
             deps = [(dep, self._whole.get(dep, "cycle")) for dep in self.deps(here)]
-            self._whole[here] = _hash([self.own(here), deps])
+            self._whole[here] = hashed([self.own(here), deps])
         return self._whole[label]
 
     def deps(self, label: str) -> tuple[str, ...]:
@@ -226,96 +230,13 @@ class Digests:
         """True if the label is a target here; leaves outside the graph are always known."""
         return label in self.graph.targets or label.startswith("@")
 
-    def _external(self, label: str) -> dict[str, str]:
-        """What a label outside the main repository is.
-
-        A wheel is its part of the lock. Others are as WORKSPACE and what it loads make them,
-        which the steering inputs hold, and may depend on what their definition refers back to.
-        """
-        wheel = self._wheel(label)
-        if wheel is not None:
-            return wheel | self._others()
-        return self._definition(label) | {
-            f"{root}, to which it refers back": self._closure(root)
-            for root in sorted(self._back(label))
-        }
-
-    def _definition(self, label: str) -> dict[str, str]:
-        """How WORKSPACE defines the repository of `label`, with those that it may refer to."""
-        repository = label[1:].partition("//")[0]
-        definition = self.steering.repositories.get(repository)
-        if definition is None or repository in self.steering.opaque:
-            built_in = back_references.is_built_in(repository)
-            own = {} if definition is None else {f"repository {repository}": definition}
-            return own | ({} if built_in else self._others())
-        return {f"repository {repository}": definition}
-
-    def _others(self) -> dict[str, str]:
-        """The definitions of repositories that any other may use."""
-        if self._foreign is None:
-            defined = self.steering.repositories
-            named = {
-                dep[1:].partition("//")[0]
-                for target in (self.graph.targets.values() if defined else ())
-                for dep in target.deps
-                if dep.startswith("@")
-            } | {
-                value.lstrip("@").partition("//")[0]
-                for values in (self.options.values() if defined else ())
-                for value in values
-            }
-            self._foreign = {
-                f"repository {name}": definition
-                for name, definition in defined.items()
-                if name in self.steering.opaque or name not in named
-            }
-        return self._foreign
-
-    def _back(self, label: str) -> set[str]:
-        repository = label[1:].partition("//")[0]
-        return back_references.of(repository, self.steering.back)
-
-    def _closure(self, root: str) -> str:
-        """Digest of `root` and all below it. A set, since such references can make cycles."""
-        if root not in self._closures:
-            found: dict[str, Any] = {}
-            todo = {root}
-            while todo:
-                label = todo.pop()
-                if label.startswith("@"):
-                    wheel = self._wheel(label)
-                    below = self._back(label) if wheel is None else set()
-                    found[label] = self._definition(label) if wheel is None else wheel
-                else:
-                    below = set(self.deps(label))
-                    found[label] = self.own(label)
-                todo |= below - found.keys()
-            self._closures[root] = _hash(found)
-        return self._closures[root]
-
-    def _wheel(self, label: str) -> dict[str, str] | None:
-        repository, _, rest = label[1:].partition("//")
-        for hub in sorted(self.steering.locks, key=len, reverse=True):
-            if repository == hub:
-                wheel = rest.partition(":")[0]
-                return self._lock(hub).parts(normalise(wheel) if wheel else None)
-            if repository.startswith(f"{hub}_"):
-                wheel = repository.removeprefix(f"{hub}_")
-                return self._lock(hub).parts(normalise(wheel))
-        return None
-
-    def _lock(self, hub: str) -> wheel_lock.Lock:
-        if hub not in self._locks:
-            self._locks[hub] = wheel_lock.parse(self.files.text(self.steering.locks[hub]) or "")
-        return self._locks[hub]
-
     def _whole_graph(self) -> str:
         if not self._everything:
             rows = [
                 [t.label, t.kind, t.rule_class, t.attributes, t.deps]
                 for _, t in sorted(self.graph.targets.items())
             ]
-            self._everything = _hash(rows)
+            self._everything = hashed(rows)
         return self._everything
 
 
@@ -325,8 +246,3 @@ def _drop_features(parts: dict[str, Any]) -> None:
     lines = parts.pop("package() settings", "").splitlines()
     if kept := [line for line in lines if "arg='features'" not in line]:
         parts["package() settings"] = "\n".join(kept)
-
-
-def _hash(value: Any) -> str:
-    data = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(data.encode(errors="surrogateescape")).hexdigest()

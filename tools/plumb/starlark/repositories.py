@@ -39,15 +39,20 @@ def read(text: str, named: Iterable[str] = (), whole: Collection[str] = ()) -> R
     own_rules = _loaded_from_here(module)
     found = Repositories()
     rest: list[ast.stmt] = []
+    before: list[str] = []
     for statement in module.body:
         function, name = _definition(statement)
         if not name or function in whole or name in found.definitions:
             rest.append(statement)
+            if function not in (*_NOT_REPOSITORIES, "load"):
+                # A macro may leave out a repository that is defined above it.
+                before.append(f"{sorted(found.definitions)}")
             continue
         found.definitions[name] = statement
         if function not in _NATIVE and function not in own_rules:
             found.opaque.add(name)
     _join(found, rest, set(named))
+    found.rest = source.digest("\n".join([*(ast.dump(one) for one in rest), *before]))
     return found
 
 
@@ -61,7 +66,6 @@ def _join(found: Repositories, rest: list[ast.stmt], named: set[str]) -> None:
             found.opaque.discard(name)
             rest.append(statement)
             named |= _mentions(statement)
-    found.rest = source.digest("\n".join(ast.dump(statement) for statement in rest))
 
 
 def _definition(statement: ast.stmt) -> tuple[str, str]:

@@ -38,6 +38,14 @@ def test_what_a_toolchain_or_an_option_names_is_of_the_rest() -> None:
     assert set(repositories.read(TEXT, ["far"]).definitions) == {"near", "mine"}
 
 
+def test_a_macro_may_leave_out_what_is_defined_above_it() -> None:
+    rest = repositories.read(TEXT).rest
+    more = 'local_repository(name = "more", path = "m")\n'
+
+    assert rest == repositories.read(f"{TEXT}{more}").rest
+    assert rest != repositories.read(TEXT.replace("more()\n", f"{more}more()\n")).rest
+
+
 def test_a_second_definition_and_chosen_functions_are_of_the_rest() -> None:
     twice = repositories.read(f'{TEXT}\nhttp_archive(name = "far", x = 1)\n')
 

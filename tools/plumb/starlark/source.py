@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import json
+from typing import Any
 
 
 @functools.lru_cache(maxsize=4096)
@@ -34,3 +36,9 @@ def meaning(text: str) -> str:
 def digest(text: str) -> str:
     """Digest of a text."""
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def hashed(value: Any) -> str:
+    """Digest of a value that JSON can hold."""
+    data = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data.encode(errors="surrogateescape")).hexdigest()
