@@ -43,6 +43,25 @@ def check_no_gradient(x: torch.Tensor) -> None:
         )
 
 
+def check_input_scale(layer: torch.nn.Module, name: str = "input_scale") -> torch.Tensor:
+    """The scales of that name, of shards or experts, unless one cannot be divided by.
+
+    Raises:
+        ValueError: naming parameter and value.
+    """
+    scales = layer.get_parameter(name).data
+    wrong = scales[~((scales > 0) & torch.isfinite(1 / scales))]
+    if wrong.numel():
+        full_name = getattr(layer.get_parameter(name), "full_name", name)
+        raise ValueError(
+            f"parameter '{full_name}' is {wrong[0].item():g} ({wrong.numel()} of "
+            f"{scales.numel()} scales are like this), wanted positive ones with a finite "
+            f"reciprocal: the activations' amax / 2688. Calibrate the model again, or load the "
+            f"layer with a weight-only backend."
+        )
+    return scales
+
+
 def alpha_of(name: str, weight_scale_2: torch.Tensor, input_scale: torch.Tensor) -> torch.Tensor:
     """The factors of the products, weight_scale_2 · input_scale, float32; shapes broadcast.
 

@@ -59,6 +59,7 @@ from layers.parameter import (
 from layers.quantization.base import LinearMethodBase
 from layers.quantization.fp4_layer import (
     alpha_of,
+    check_input_scale,
     check_no_gradient,
     check_whole_blocks,
     problem_of,
@@ -166,7 +167,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
             preferred = chosen.name if chosen.name == "torch" else "triton"
             quantise = select_companion(NVFP4_QUANT, weight.device, problem, preferred)
             self.backends = {NVFP4_QUANT.name: quantise.name, NVFP4_MM.name: chosen.name}
-            input_scale = self._largest_input_scale(layer)
+            input_scale = check_input_scale(layer).max().reshape(1)
             name = getattr(layer.get_parameter("weight_scale_2"), "full_name", "weight_scale_2")
             factors = alpha_of(name, factors, input_scale)
             input_scale = replace_parameter(layer, "input_scale", input_scale)
@@ -210,19 +211,3 @@ class Nvfp4LinearMethod(LinearMethodBase):
             *operands, self._weight, self._weight_scale, self._alpha, self._dtype, bias
         )
         return out
-
-    def _largest_input_scale(self, layer: torch.nn.Module) -> torch.Tensor:
-        """The largest of the shards', (1,).
-
-        Raises:
-            ValueError: it is so small that its reciprocal is no float32, or not positive.
-        """
-        scale = layer.get_parameter("input_scale").data.max().reshape(1)
-        if not (scale > 0).item() or not torch.isfinite(1 / scale).item():
-            name = getattr(layer.get_parameter("input_scale"), "full_name", "input_scale")
-            raise ValueError(
-                f"parameter '{name}' is {scale.item()}, wanted a positive scale with a finite "
-                f"reciprocal: the activations' amax / 2688. Calibrate the model again, or load the "
-                f"layer with a weight-only backend."
-            )
-        return scale

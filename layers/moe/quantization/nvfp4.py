@@ -38,12 +38,12 @@ from layers.kernels.moe.routing import Routing
 from layers.kernels.moe_fp4.fp4_grouped_mm import NVFP4_GROUPED_MM
 from layers.kernels.moe_fp4.nvfp4_quant_rows import NVFP4_QUANT_BY_EXPERT, NVFP4_QUANT_ROWS
 from layers.moe.parameter import ExpertParameter
-from layers.moe.quantization.nvfp4_scales import check_input_scale, shared_input_scale
+from layers.moe.quantization.nvfp4_scales import shared_input_scale
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.quantization.base import QuantizationConfig
-from layers.quantization.fp4_layer import alpha_of, check_whole_blocks
+from layers.quantization.fp4_layer import alpha_of, check_input_scale, check_whole_blocks
 from layers.quantization.modelopt_fp4 import ModelOptFp4Config
 
 if TYPE_CHECKING:

@@ -34,9 +34,10 @@ from layers.copyable import replace_parameter
 from layers.kernels.capability import BackendUnavailable
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.moe.routing import Routing
-from layers.moe.quantization.nvfp4_scales import check_input_scale, shared_input_scale
+from layers.moe.quantization.nvfp4_scales import shared_input_scale
 from layers.moe.quantization.staged import StagedMoEMethod
 from layers.moe.topk import TopKOutput
+from layers.quantization.fp4_layer import check_input_scale
 from layers.sharding import ceil_div
 
 if TYPE_CHECKING:

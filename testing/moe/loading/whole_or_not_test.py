@@ -90,15 +90,17 @@ def test_a_second_tensor_of_another_ranks_expert(monkeypatch: pytest.MonkeyPatch
     assert len([n for n in layer.missing_weights() if "w2" in n]) == 1
 
 
-@pytest.mark.parametrize("case", [FP8, NVFP4], ids=["fp8", "nvfp4"])
+@pytest.mark.parametrize(
+    ("case", "value"), [(FP8, 0.0), (FP8, -1.0), (NVFP4, 0.0), (NVFP4, -1.0), (NVFP4, 1e-40)]
+)
 @pytest.mark.parametrize("name", ["w13_input_scale", "w2_input_scale"])
-def test_a_refused_post_load_can_be_repeated(case: MoeCase, name: str) -> None:
+def test_a_refused_post_load_can_be_repeated(case: MoeCase, value: float, name: str) -> None:
     checkpoint = case.checkpoint(np.random.default_rng(5))
     layer = new_layer(case, "cpu")
     model = model_of(layer)
     load_weights(model, checkpoint_tensors(case, checkpoint))
     right = layer.get_parameter(name).data.clone()
-    layer.get_parameter(name).data[1] = 0
+    layer.get_parameter(name).data[1] = value
     for _ in range(2):
         with pytest.raises(ValueError, match=f"{name}.*wanted.*Calibrate the model again"):
             process_weights_after_loading(model)

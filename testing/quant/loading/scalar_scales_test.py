@@ -102,6 +102,20 @@ def test_no_shard_has_an_input_scale_above_zero(case: LinearCase, value: float) 
     assert "Calibrate the model again" in message
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.method.format.name)
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_one_shard_has_no_input_scale_above_zero(case: LinearCase, value: float) -> None:
+    message = refused(case, "k_proj.input_scale", lambda t: torch.full_like(t, value), ValueError)
+    assert f"{ATTENTION}.qkv_proj.input_scale' is {value:g}" in message
+
+
+def test_nvfp4_divides_by_no_scale_whose_reciprocal_is_infinite() -> None:
+    message = refused(
+        CASES[1], "k_proj.input_scale", lambda t: torch.full_like(t, 1e-40), ValueError
+    )
+    assert "qkv_proj.input_scale' is 9.99995e-41 (1 of 3 scales" in message
+
+
 @EACH
 def test_a_missing_scale_is_named_with_its_shard(case: LinearCase, scale: str) -> None:
     checkpoint = case.checkpoint(np.random.default_rng(92))
