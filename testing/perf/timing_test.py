@@ -72,6 +72,30 @@ def test_real_clocks_agree_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 < clock(lambda: x @ x, 3) < 10
 
 
+def test_a_gpu_is_busy_until_all_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            done.append("record")
+
+        def synchronize(self) -> None:
+            done.append("wait")
+
+        def elapsed_time(self, end: Event) -> float:
+            return 6.0
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: done.append(f"sleep {cycles}"))
+
+    assert timing.gpu_time(lambda: done.append("call"), 3) == pytest.approx(0.006)
+    assert done == ["sleep 900000", "record", *["call"] * 3, "record", "wait"]
+
+
 def test_the_host_is_left_as_it_was() -> None:
     before = os.sched_getaffinity(0)
     with quiet_host():
