@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 
@@ -56,3 +57,25 @@ class LoadableLayer(torch.nn.Module, ABC):  # type: ignore[misc]
     @abstractmethod
     def begin_weight_reload(self) -> None:
         """Returns a ready layer to the loading state, with empty parameters in new memory."""
+
+    def _apply(
+        self, fn: Callable[[torch.Tensor], torch.Tensor], *args: Any, **options: Any
+    ) -> Self:
+        """What torch's `to`, `half`, `cuda` and their like call.
+
+        Raises:
+            RuntimeError: the layer is ready, and a parameter would change its dtype or device; its
+                kernels were chosen for those, and would read wrong bits or old memory.
+        """
+        for name, parameter in self.named_parameters(recurse=False) if self.is_ready else ():
+            seen = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+            wanted = fn(seen)
+            if (wanted.dtype, wanted.device) != (seen.dtype, seen.device):
+                raise RuntimeError(
+                    f"layer '{self.prefix}' is ready for forward, and its parameter '{name}' would "
+                    f"change from {seen.dtype} on {seen.device} to {wanted.dtype} on "
+                    f"{wanted.device}. Build the layer with the params_dtype= and device= that it "
+                    f"is to have, and load it again."
+                )
+        converted: Self = super()._apply(fn, *args, **options)
+        return converted

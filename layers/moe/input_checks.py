@@ -50,6 +50,27 @@ def check_options(
         )
 
 
+def check_loaded_bias(
+    bias: torch.Tensor | None, experts: int, device: torch.device, prefix: str
+) -> None:
+    """Refuses a correction bias that does not fit the loaded layer.
+
+    Raises:
+        ValueError: another device, or NaN or +Inf in it, by which every token would take the same
+            experts; -Inf, which leaves an expert out, is fine.
+    """
+    if bias is None:
+        return
+    check_bias(bias, experts, device, prefix)
+    wrong = (~(bias < torch.inf)).nonzero().flatten().tolist()
+    if wrong:
+        raise ValueError(
+            f"layer '{prefix}': correction_bias is {float(bias[wrong[0]])} for {len(wrong)} "
+            f"experts, expert {wrong[0]} among them, wanted finite numbers. Load the router's bias "
+            f"before process_weights_after_loading(), or correct the checkpoint."
+        )
+
+
 def check_input(layer: FusedMoE, x: torch.Tensor, router_logits: torch.Tensor) -> None:
     """Refuses what the layer's forward cannot take.
 

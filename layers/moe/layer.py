@@ -12,14 +12,14 @@ from layers.errors import WeightLoadError
 from layers.kernels.capability import Problem, select_companion
 from layers.listing import compress
 from layers.loadable import LoadableLayer, Located
-from layers.moe.input_checks import check_input, check_options
+from layers.moe.input_checks import check_input, check_loaded_bias, check_options
 from layers.moe.layout import ExpertLayout, MoEParallel
 from layers.moe.names import NAMINGS, place_of
 from layers.moe.parameter import ExpertParameter
 from layers.moe.quantization.base import MoEMethodBase
 from layers.moe.quantization.registry import get_moe_method
 from layers.moe.quantization.unquantized import UnquantizedMoEMethod
-from layers.moe.topk import TopKConfig, TopKOutput, check_bias, select_experts
+from layers.moe.topk import TopKConfig, TopKOutput, select_experts
 from layers.moe.topk_operations import operation_of
 from layers.parameter import FLOAT_DTYPES, BiasParameter
 from layers.quantization.base import QuantizationConfig, check_backend
@@ -195,7 +195,8 @@ class FusedMoE(LoadableLayer):
             WeightLoadError: naming what was never loaded, or a parameter that was converted after
                 it was built.
             BackendUnavailable: the runner asked for cannot run here.
-            ValueError: a scale that cannot be used, or a correction bias on another device.
+            ValueError: a scale that cannot be used, or a correction bias on another device, or
+                with NaN.
         """
         if self._ready:
             return
@@ -209,8 +210,7 @@ class FusedMoE(LoadableLayer):
             if isinstance(param, ExpertParameter):
                 param.check_own()
         device = next(self.parameters()).device
-        if self._correction_bias[0] is not None:
-            check_bias(self._correction_bias[0], self.num_experts, device, self.prefix)
+        check_loaded_bias(self._correction_bias[0], self.num_experts, device, self.prefix)
         self.quant_method.process_weights_after_loading(self)
         self.device = device
         self._choose_router()

@@ -10,6 +10,7 @@ import torch
 
 SCORING = ("softmax", "sigmoid")
 SMALLEST_SUM = 2.0**-126
+LARGEST = torch.finfo(torch.float32).max
 
 
 class TopKOutput(NamedTuple):
@@ -82,10 +83,10 @@ class TopKConfig:
                     f"{name} is {value!r}, wanted an integer. Check the model's configuration."
                 )
         factor = self.routed_scaling_factor
-        if not isinstance(factor, int | float) or not math.isfinite(factor):
+        if not isinstance(factor, int | float) or not math.isfinite(factor) or factor > LARGEST:
             raise ValueError(
-                f"routed_scaling_factor is {factor!r}, wanted a finite number. Check the model's "
-                f"configuration."
+                f"routed_scaling_factor is {factor!r}, wanted a finite number that float32 holds. "
+                f"Check the model's configuration."
             )
         if not isinstance(self.renormalize, bool):
             raise ValueError(

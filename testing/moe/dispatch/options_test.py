@@ -41,6 +41,7 @@ def ready(**options: Any) -> FusedMoE:
         ({"top_k": 2, "num_expert_group": 2, "topk_group": 3}, "topk_group is 3, wanted 1 to"),
         ({"top_k": 2, "routed_scaling_factor": NAN}, "factor is nan, wanted a finite number"),
         ({"top_k": 2, "routed_scaling_factor": INF}, "factor is inf, wanted a finite number"),
+        ({"top_k": 2, "routed_scaling_factor": 1e39}, "factor is 1e.39, wanted a finite number"),
         ({"top_k": 2, "routed_scaling_factor": "1"}, "factor is '1', wanted a finite number"),
         ({"top_k": 2, "renormalize": "no"}, "renormalize is 'no', wanted True or False"),
         ({"top_k": 2, "scoring_func": ["softmax"]}, "scoring_func is .*, wanted 'softmax' or"),
@@ -85,6 +86,19 @@ def test_a_correction_bias_on_another_device_than_the_loaded_layer() -> None:
     assert not layer.is_ready
 
 
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_a_correction_bias_by_which_every_token_takes_the_same_experts(value: float) -> None:
+    bias = torch.zeros(4)
+    layer = build(correction_bias=bias)
+    load_weights(layer, [("w13_weight", torch.ones(4, 8, 8)), ("w2_weight", torch.ones(4, 8, 4))])
+    bias[2] = value
+    with pytest.raises(ValueError, match=f"is {value} for 1 experts, expert 2 among them, wanted"):
+        process_weights_after_loading(layer)
+    bias[2] = -INF
+    process_weights_after_loading(layer)
+    assert layer(torch.ones(2, 8), torch.zeros(2, 4)).isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("x", "logits", "message"),
     [
@@ -120,3 +134,26 @@ def test_entries_that_ignore_every_expert() -> None:
     ignored = [f"experts.{e}" for e in range(4)]
     config = get_quantization_config("w8a8_int8").from_config({"ignore": ignored})
     assert type(build(quant_config=config).quant_method).__name__ == "UnquantizedMoEMethod"
+
+
+@pytest.mark.parametrize(
+    ("convert", "seen"),
+    [
+        (lambda layer: layer.half(), "to torch.float16 on cpu"),
+        (lambda layer: layer.to(torch.bfloat16), "to torch.bfloat16 on cpu"),
+        (lambda layer: layer.to("meta"), "to torch.float32 on meta"),
+    ],
+)
+def test_a_ready_layer_is_not_converted(convert: Callable[[Any], Any], seen: str) -> None:
+    model = torch.nn.Sequential(ready())
+    with pytest.raises(RuntimeError, match=rf"'experts' is ready .* 'w13_weight' would .* {seen}"):
+        convert(model)
+    assert model[0].get_parameter("w2_weight").dtype is torch.float32
+
+
+def test_a_conversion_that_changes_nothing() -> None:
+    layer = ready()
+    with torch.no_grad():
+        before = layer(torch.ones(2, 8), torch.zeros(2, 4))
+        after = layer.to("cpu").float()(torch.ones(2, 8), torch.zeros(2, 4))
+    assert torch.equal(before, after)

@@ -162,3 +162,14 @@ def test_an_input_that_is_no_tensor() -> None:
     process_weights_after_loading(fc)
     with pytest.raises(ValueError, match=r"'mlp.fc': x is a builtins.list, wanted a torch.Tensor"):
         fc([1.0] * 32)
+
+
+def test_a_ready_layer_is_not_converted() -> None:
+    fc = layer()
+    load_weights(fc, [("weight", torch.ones(16, 32))])
+    process_weights_after_loading(fc)
+    with pytest.raises(
+        RuntimeError, match=r"'mlp.fc' is ready .* 'weight' would change from torch"
+    ):
+        fc.half()
+    assert fc.to("cpu").get_parameter("weight").dtype is torch.bfloat16
