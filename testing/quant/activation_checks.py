@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from testing.harness.backends import refusing_shapes_only
-from testing.harness.device import device, pool
+from testing.harness.device import device
 from testing.harness.linear import LinearCase, LoadedLinear, Method, build
 from testing.harness.linear_probes import ActivationCodes, examine
 from testing.oracles.checkpoints import identity_checkpoint
@@ -13,10 +13,8 @@ from testing.oracles.probes import natural
 from testing.quant.linear_cases import promised
 
 Backends = dict[str, list[str]]
-# (M, K): several blocks, a tail of 128 and of 32, one block. A kernel is compiled for each.
-SHAPES = (
-    [(64, 1024), (5, 1056), (128, 352), (33, 64)] if pool() == "cpu" else [(64, 1024), (5, 1056)]
-)
+# (M, K): several blocks, a tail of 128 and of 32, one block.
+SHAPES = [(64, 1024), (5, 1056), (128, 352), (33, 64)]
 
 
 def on_every_backend(*methods: tuple[Method, Backends]) -> list[tuple[Method, str]]:

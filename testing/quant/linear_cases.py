@@ -30,9 +30,7 @@ ODD_SHAPE = (9, 201, 100)
 def linear_cases(method: Method, block: int = 1) -> list[LinearCase]:
     """Every layer kind, bf16 and fp16, with and without bias, fused on disk and not.
 
-    Shard sizes are multiples of 128 but for the last, so that a block format can take them all. On
-    a pool with GPUs, where a kernel is compiled for each kind of shape and minutes are dear, they
-    are the third that tells most: loading and post-load do not depend on the kernel.
+    Shard sizes are multiples of 128 but for the last, so that a block format can take them all.
 
     block: of K, which the format cannot cut; a K with a tail becomes the next that it can hold.
     """
@@ -45,29 +43,19 @@ def linear_cases(method: Method, block: int = 1) -> list[LinearCase]:
     uneven = case("merged", 5, {"gate": 384, "up": 160}, 1040)
     qkv = case("qkv", 16, {"q": 512, "k": 128, "v": 128}, 512)
     row = case("row", 5, {"": 384}, 896)
-    telling = [
-        columns[0],
-        columns[5],
-        replace(columns[2], dtype="float16", bias=True),
-        columns[7],
-        columns[9],
-        replace(merged, fused=True, bias=True),
-        replace(uneven, dtype="float16", fused=True),
-        qkv,
-        replace(row, bias=True, dtype="float16"),
-    ]
-    if pool() != "cpu":
-        return telling
     return [
-        *telling,
-        *(c for i, c in enumerate(columns) if i not in (0, 5, 7, 9)),
-        replace(columns[1], dtype="float16", bias=True),
+        *columns,
+        *(replace(c, dtype="float16", bias=True) for c in columns[1:3]),
         replace(columns[6], bias=True),
         merged,
+        replace(merged, fused=True, bias=True),
         uneven,
+        replace(uneven, dtype="float16", fused=True),
+        qkv,
         replace(qkv, fused=True, dtype="float16"),
         case("qkv", 5, {"q": 256, "k": 128, "v": 128}, 1056),
         row,
+        replace(row, bias=True, dtype="float16"),
         case("row", 33, {"": 200}, 1040),
         case("replicated", 5, {"": 160}, 336),
         case("replicated", 64, {"": 256}, 512),
@@ -78,10 +66,7 @@ def one_scale_cases(method: Method) -> list[LinearCase]:
     """Shards with equal 0-dim scales, on disk one by one, and fused under one scalar."""
     merged = LinearCase(method, "merged", 16, {"gate": 256, "up": 256}, 512, one_scale=True)
     qkv = LinearCase(method, "qkv", 5, {"q": 256, "k": 128, "v": 128}, 1056, one_scale=True)
-    fused = replace(merged, fused=True)
-    if pool() != "cpu":
-        return [fused]
-    return [merged, fused, replace(qkv, fused=True, dtype="float16")]
+    return [merged, replace(merged, fused=True), replace(qkv, fused=True, dtype="float16")]
 
 
 def odd_case(method: Method, block: int = 1) -> LinearCase:
