@@ -19,7 +19,6 @@ class CopyableParameter(torch.nn.Parameter):  # type: ignore[misc]
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         data, attributes = copy.deepcopy((self.data, self.__dict__), memo)
         copied: Self = restore(type(self), data, attributes)
-        memo[id(self)] = copied
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -13,6 +13,9 @@ from layers.quantization.base import QuantizationConfig
 
 Config = TypeVar("Config", bound=type[QuantizationConfig])
 
+# Names whose module is called otherwise.
+_MODULES = {"compressed-tensors": "compressed_tensors", "modelopt": "modelopt_fp4"}
+
 _configs: dict[str, type[QuantizationConfig]] = {}
 
 
@@ -49,7 +52,7 @@ def get_quantization_config(name: str) -> type[QuantizationConfig]:
     if name in _configs:
         return _configs[name]
     known = ", ".join(sorted(_configs)) or "none"
-    module = name.replace("-", "_")
+    module = _MODULES.get(name, name)
     raise ValueError(
         f"quantisation method '{name}' is not registered; registered are: {known}. Import "
         f"layers.quantization.{module} and add //layers/quantization:{module} to the target's deps."

@@ -7,6 +7,7 @@ import pytest
 import layers.quantization.modelopt_fp4
 import layers.quantization.mxfp4  # noqa: F401 both register themselves
 from layers.linear.replicated import ReplicatedLinear
+from layers.quantization import registry
 from layers.quantization.registry import get_quantization_config
 
 NVFP4 = {"weight": (96, 64), "weight_scale": (96, 8), "weight_scale_2": (1,), "input_scale": (1,)}
@@ -77,3 +78,11 @@ def test_what_is_not_supported_is_named(name: str, config: dict[str, Any], messa
 def test_blocks_are_whole(name: str, block: int) -> None:
     with pytest.raises(ValueError, match=rf"up_proj': K is 56, wanted a multiple of {block}"):
         layer(name, {}, k=56)
+
+
+def test_what_was_not_imported_is_named_by_the_module_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_configs", {})
+    with pytest.raises(ValueError, match=r"Import layers\.quantization\.modelopt_fp4 and add"):
+        get_quantization_config("modelopt")
