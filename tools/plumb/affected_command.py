@@ -119,7 +119,7 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting) -
             list[str] | None,
             typer.Option(
                 metavar="NAME",
-                help="Compare under this --config of .bazelrc instead of the one that is called "
+                help="Compare (and run) under this --config of .bazelrc instead of the one called "
                 "like a test's pool; may be repeated.",
             ),
         ] = None,
@@ -225,7 +225,14 @@ def _finish(
     outcome = None
     if place is not None:
         configs = head.steering.configs
-        outcome = run.run(answer.comparison, pools.local_gpus(), place, configs, loader.notify)
+        outcome = run.run(
+            answer.comparison,
+            pools.local_gpus(),
+            place,
+            configs,
+            loader.notify,
+            request.configs,
+        )
     ran = None if outcome is None else outcome.fields()
     with streams.answering(console):
         if text and ran is not None:

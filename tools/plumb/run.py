@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +94,12 @@ def run(
     place: bazel.Place,
     configs: Collection[str],
     notify: Notify,
+    named: Sequence[str] | None = None,
 ) -> Outcome:
     """Runs what this machine can in `place`; Bazel's own output goes to stderr.
 
     configs: what the workspace's .bazelrc defines; a pool's own config is used if it is there.
+    named: configs to use instead, for every pool.
     """
     here, elsewhere = split(comparison.tests, gpus)
     outcome = Outcome(left={pool: [t.label for t in group] for pool, group in elsewhere.items()})
@@ -114,7 +116,7 @@ def run(
             return outcome
     for pool, group in here.items():
         notify(f"running {len(group)} tests of pool {pool}")
-        options = pool_options(pool, group, gpus, configs)
+        options = pool_options(pool, group, gpus, configs, named)
         labels = [test.label for test in group]
         ran = _bazel(entry, ["test", *options], labels, place.workspace)
         outcome.ran[pool] = ran
@@ -124,15 +126,21 @@ def run(
 
 
 def pool_options(
-    pool: str, tests: list[Affected], gpus: dict[str, int], configs: Collection[str]
+    pool: str,
+    tests: list[Affected],
+    gpus: dict[str, int],
+    configs: Collection[str],
+    named: Sequence[str] | None = None,
 ) -> list[str]:
     """Options of `bazel test` for tests of one pool; the tests are named one by one already."""
+    own = [] if pool == CPU or pool not in configs else [pool]
+    chosen = [f"--config={config}" for config in (own if named is None else named)]
     if pool == CPU:
-        return []
+        return chosen
     cards = gpus.get(tests[0].placement.arch or "", 1)
     # The config's filters would leave out tests that take several GPUs.
     return [
-        *([f"--config={pool}"] if pool in configs else []),
+        *chosen,
         "--build_tag_filters=",
         "--test_tag_filters=",
         f"--local_resources=gpu={cards}",

@@ -87,6 +87,13 @@ def test_gpu_pools_get_their_config_and_all_cards() -> None:
     assert run.pool_options("cpu", TESTS[:1], {}, {"cpu"}) == []
 
 
+def test_configs_that_the_user_names_take_the_place_of_a_pools_own() -> None:
+    options = run.pool_options("h100", TESTS[1:3], {"sm90": 4}, {"h100"}, ["ci"])
+
+    assert "--config=ci" in options and "--config=h100" not in options
+    assert run.pool_options("cpu", TESTS[:1], {}, {"cpu"}, ["ci"]) == ["--config=ci"]
+
+
 def test_a_config_that_the_workspace_does_not_define_is_not_asked_for() -> None:
     options = run.pool_options("h100", TESTS[1:3], {"sm90": 4}, {"other"})
 

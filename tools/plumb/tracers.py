@@ -17,7 +17,7 @@ class Tracers:
     """A tracer for each set of options that tests run under, made when first asked for.
 
     configs: what every test runs under; None for the config that is called like a test's pool,
-    where .bazelrc defines one.
+    where .bazelrc defines one, and for none of CPU tests. So --run runs them.
     """
 
     def __init__(
@@ -37,7 +37,8 @@ class Tracers:
 
     def of_pool(self, pool: str) -> Tracer:
         """The tracer for tests of `pool`."""
-        configs = (pool,) if self._configs is None else tuple(self._configs)
+        own = () if pool == pools.CPU else (pool,)
+        configs = own if self._configs is None else tuple(self._configs)
         if configs not in self._by_config:
             options = [rc.effective(side.steering.options, configs) for side in self._sides()]
             # Pools whose options come to the same share their digests.
