@@ -21,6 +21,8 @@ except ModuleNotFoundError as missing:
     )
 
 _FAILED = 1
+# Where the CUDA toolkit's own installer puts it.
+_CUDA = Path("/usr/local/cuda")
 # What pytest only warns of, and what lets a test pass that shows nothing.
 _STRICT = (
     "-Werror::pytest.PytestCollectionWarning",
@@ -116,9 +118,11 @@ def devices() -> Iterator[None]:
         yield
         return
     if "TEST_TMPDIR" in os.environ:
-        # FlashInfer compiles by `ninja`, which pip puts beside the interpreter; Bazel's PATH has
-        # the system's folders only.
+        # FlashInfer compiles by `ninja`, which pip puts beside the interpreter, and what it calls
+        # by the CUDA toolkit's nvcc; Bazel's PATH has the system's folders only.
         os.environ["PATH"] += f"{os.pathsep}{Path(sys.executable).parent}"
+        if _CUDA.is_dir():
+            os.environ.setdefault("CUDA_HOME", str(_CUDA))
         try:
             cache = kernel_cache.folder(os.environ)
         except ValueError as error:

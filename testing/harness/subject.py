@@ -91,7 +91,8 @@ class Subject:
         checkpoint = self.checkpoint
         product = Product(x, checkpoint.weight, checkpoint.bias)
         noise = checkpoint.format.noise(product, self.accumulator)
-        noise = noise + float64_noise(x, checkpoint.weight) + subnormal_noise(product.parts)
+        noise = noise + float64_noise(x, checkpoint.weight)
+        noise = noise + subnormal_noise(product.parts, noise)
         if allowance is not None:
             noise = noise + allowance
         if self.ranks > 1:

@@ -62,15 +62,22 @@ def float64_noise(x: Float64, w: Float64) -> Noise:
     return Noise(bound, bound, np.zeros_like(bound))
 
 
-def subnormal_noise(parts: Float64) -> Noise:
+def subnormal_noise(parts: Float64, before: Noise | None = None) -> Noise:
     """What fp32 loses below 2^-126: up to 2^-150 a rounding, and the product itself if flushed.
 
     parts: (B, M, N) what each K block adds.
+    before: what a right kernel's sum may be off by. A tensor core that truncates ends below a
+        product that lies a little above 2^-126, as sgl_kernel's fp8_scaled_mm did on an H200 for
+        1.1786e-38, and flushes that.
+
     A kernel may write zero for a product below 2^-126, as sgl_kernel's int8_scaled_mm does on an
     H200. What lies above must not suffer, nor a block's part of it.
     """
+    smallest = 2.0**FP32.min_exponent
     product = np.abs(parts.sum(axis=0))
-    flushed = np.where(product < 2.0**FP32.min_exponent, product, 0.0)
+    error = np.zeros_like(product) if before is None else before.bound
+    # The sum lies within `error` of the product; a flush takes what it is, less than the smallest.
+    flushed = np.where(product - error < smallest, np.minimum(product + error, smallest), 0.0)
     bound = flushed + (6 + len(parts)) * 2.0**-150
     return Noise(bound, bound, bound)
 

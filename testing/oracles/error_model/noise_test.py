@@ -7,6 +7,7 @@ import pytest
 
 from testing.oracles.error_model.integers import scaled_integer_noise
 from testing.oracles.error_model.noise import (
+    Noise,
     float64_noise,
     gamma,
     rounding_noise,
@@ -59,3 +60,17 @@ def test_only_a_product_below_the_normal_range_may_be_flushed() -> None:
     parts = np.array([[[0.5, 1.5, 0.4]], [[0.25, -0.25, 0.8]]]) * 2.0**-126
     flushed = np.abs(parts.sum(axis=0)) <= subnormal_noise(parts).bound
     assert flushed.tolist() == [[True, False, False]]
+
+
+def test_a_sum_that_may_end_below_the_normal_range_may_be_flushed() -> None:
+    # As seen on an H200: 1.17863e-38 and 1.18179e-38, above 2^-126 = 1.17549e-38.
+    parts = np.array([[[1.17863e-38, 1.18179e-38, 1.3e-38]]])
+    bound = np.full((1, 3), 1e-40)
+    before = Noise(bound, bound, bound)
+    allowed = (before + subnormal_noise(parts, before)).bound
+    assert (parts[0] <= allowed).tolist() == [[True, True, False]]
+
+
+def test_no_flush_takes_more_than_the_smallest_normal_number() -> None:
+    parts, bound = np.array([[[1.0]]]), np.array([[2.0]])
+    assert subnormal_noise(parts, Noise(bound, bound, bound)).bound[0, 0] < 2.0**-125

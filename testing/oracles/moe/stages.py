@@ -68,7 +68,7 @@ def product_noise(
     inexact: x is not such that float32 sums of an unquantised product are exact.
     """
     noise = fmt.noise(product, accumulator) + float64_noise(product.x, product.weight)
-    noise = noise + subnormal_noise(product.parts)
+    noise = noise + subnormal_noise(product.parts, noise)
     if inexact and isinstance(fmt, Unquantised):
         return noise + accumulation_noise(product, accumulator)
     return noise
