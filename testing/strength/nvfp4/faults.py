@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layers.kernels.fp4 import dequantise, nvfp4_mm, nvfp4_quant
 from layers.quantization import nvfp4_linear
-from layers.quantization.nvfp4_linear import Nvfp4LinearMethod
 from testing.harness.linear import LinearCase
 from testing.quant.nvfp4 import methods
 from testing.strength import common
@@ -132,7 +131,7 @@ _INPUT = [
     Fault(
         name,
         "fold",
-        in_code(Nvfp4LinearMethod, "_fold_input_scale", scales.folded_by(choose)),
+        in_code(nvfp4_linear, "check_input_scale", scales.folded_by(choose)),
         READ,
         (cell(0, 0),),
         ONLY,

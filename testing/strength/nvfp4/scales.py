@@ -95,16 +95,14 @@ def block_byte(row: int, column: int, change: int) -> Callable[[LoadedLinear], N
 
 
 def folded_by(choose: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
-    """`_fold_input_scale` that takes another of the shards' input scales, for x and alpha alike."""
+    """`check_input_scale` whose shards all have another's input scale, for x and alpha alike."""
 
     def wrap(original: Any) -> Any:
-        def fold(self: Any, layer: torch.nn.Module) -> torch.Tensor:
-            parameter = layer.get_parameter("input_scale")
-            parameter.data.fill_(float(choose(parameter.data)))
-            result: torch.Tensor = original(self, layer)
-            return result
+        def check(layer: torch.nn.Module) -> torch.Tensor:
+            scales: torch.Tensor = original(layer)
+            return torch.full_like(scales, float(choose(scales)))
 
-        return fold
+        return check
 
     return wrap
 
