@@ -81,8 +81,9 @@ def _check_algorithm(keys: Mapping[str, Any]) -> None:
     if algorithm != ALGORITHM:
         raise ValueError(
             f"modelopt: quant_algo is {algorithm!r}, wanted '{ALGORITHM}', the one that is "
-            f"supported. Use a checkpoint quantised to {ALGORITHM}, or, for another format, the "
-            f"quant_method of that format."
+            f"supported under this name. For an FP8 checkpoint of ModelOpt pass quant_method "
+            f"'modelopt_fp8' (layers.quantization.modelopt_fp8); for another format, the "
+            f"quant_method that docs/methods.md lists."
         )
 
 

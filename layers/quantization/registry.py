@@ -54,8 +54,9 @@ def get_quantization_config(name: str) -> type[QuantizationConfig]:
     known = ", ".join(sorted(_configs)) or "none"
     module = _MODULES.get(name, name)
     raise ValueError(
-        f"quantisation method '{name}' is not registered; registered are: {known}. Import "
-        f"layers.quantization.{module} and add //layers/quantization:{module} to the target's deps."
+        f"quantisation method '{name}' is not registered; registered are: {known}. If "
+        f"docs/methods.md lists it, import layers.quantization.{module} and add "
+        f"//layers/quantization:{module} to the target's deps; if not, it is not supported."
     )
 
 

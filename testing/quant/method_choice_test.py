@@ -94,7 +94,7 @@ def test_partly_ignored_fused_layer_is_refused() -> None:
 def test_unknown_method_says_what_to_import() -> None:
     with pytest.raises(ValueError, match=r"'fp4_magic' is not registered.*w8a8_int8") as error:
         get_quantization_config("fp4_magic")
-    assert "Import layers.quantization.fp4_magic" in str(error.value)
+    assert "import layers.quantization.fp4_magic" in str(error.value)
     assert "deps" in str(error.value)
 
 

@@ -64,6 +64,7 @@ def test_layers_left_unquantised(key: str, entry: str) -> None:
     [
         ("modelopt", {}, "quant_algo is None, wanted 'NVFP4'"),
         ("modelopt", {"quant_algo": "W4A8_AWQ"}, "quant_algo is 'W4A8_AWQ', wanted 'NVFP4'"),
+        ("modelopt", {"quant_algo": "FP8"}, "pass quant_method 'modelopt_fp8'"),
         ("modelopt_fp4", {"group_size": 32}, "group_size is 32, wanted 16"),
         ("modelopt", {"quantization": "NVFP4"}, "quantization is 'NVFP4', wanted the object"),
         ("mxfp4", {"activation_scheme": "static"}, "is 'static', wanted 'none' .* or 'dynamic'"),
@@ -84,5 +85,5 @@ def test_what_was_not_imported_is_named_by_the_module_that_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(registry, "_configs", {})
-    with pytest.raises(ValueError, match=r"Import layers\.quantization\.modelopt_fp4 and add"):
+    with pytest.raises(ValueError, match=r"import layers\.quantization\.modelopt_fp4 and add"):
         get_quantization_config("modelopt")
