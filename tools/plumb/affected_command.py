@@ -11,10 +11,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tools.plumb import affected, formats, pools, report, run, streams
+from tools.plumb import pools, run, streams
+from tools.plumb.answer import formats, report
+from tools.plumb.answer.explain import explain
 from tools.plumb.bazel import Place
+from tools.plumb.compare import affected
 from tools.plumb.errors import ExitCode, PlumbError
-from tools.plumb.explain import explain
 from tools.plumb.revision import Loader, Revision, load_both
 
 EPILOG = """

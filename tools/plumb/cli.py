@@ -15,9 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 from tools.plumb import affected_command, cache, streams
 from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
-from tools.plumb.git import Repository
-from tools.plumb.inputs import WORKSPACE_FILES
 from tools.plumb.revision import Loader
+from tools.plumb.steering.inputs import WORKSPACE_FILES
+from tools.plumb.trees.git import Repository
 
 VERSION = "0.1"
 _errors = streams.Output(stderr=True, soft_wrap=True, highlight=False)

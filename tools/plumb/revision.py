@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.plumb import bazel, cache, graph, inputs, pools
+from tools.plumb import bazel, cache, graph, pools
 from tools.plumb.errors import PlumbError
-from tools.plumb.files import SUBMODULE, SYMLINK, Entry, FileTable
-from tools.plumb.git import Repository, Tree
 from tools.plumb.graph import Target
+from tools.plumb.steering import inputs
+from tools.plumb.trees.files import SUBMODULE, SYMLINK, Entry, FileTable
+from tools.plumb.trees.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
 GRAPH_FORMAT = 4

@@ -6,12 +6,13 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from tools.plumb import inputs, revision
+from tools.plumb import revision
 from tools.plumb.bazel import GraphError
 from tools.plumb.errors import PlumbError
-from tools.plumb.git import Repository, Tree
 from tools.plumb.graph import Graph
+from tools.plumb.steering import inputs
 from tools.plumb.synthetic import files, graph, source
+from tools.plumb.trees.git import Repository, Tree
 
 TREE = {
     "WORKSPACE": 'pip_parse(name = "pip", requirements_lock = "//:lock")',

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tools.plumb import bazel
-from tools.plumb.affected import Affected, Comparison
+from tools.plumb.answer.report import by_pool
 from tools.plumb.cache import Notify
+from tools.plumb.compare.affected import Affected, Comparison
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.graph import canonical
 from tools.plumb.pools import CPU
-from tools.plumb.report import by_pool
 
 _OWN_CODES = {0: ExitCode.OK, 3: ExitCode.TESTS_FAILED, 8: ExitCode.INTERRUPTED}
 

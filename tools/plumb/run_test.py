@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tools.plumb import run
-from tools.plumb.access import Access
-from tools.plumb.affected import Affected, Comparison
 from tools.plumb.bazel import Place
+from tools.plumb.compare.access import Access
+from tools.plumb.compare.affected import Affected, Comparison
 from tools.plumb.errors import ExitCode
 from tools.plumb.pools import Placement
 

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tools.plumb.files import SYMLINK, Entry, FileTable
-from tools.plumb.git import Tree
 from tools.plumb.graph import GENERATED, RULE, SOURCE, Graph, Target
-from tools.plumb.inputs import read
 from tools.plumb.revision import Revision
+from tools.plumb.steering.inputs import read
+from tools.plumb.trees.files import SYMLINK, Entry, FileTable
+from tools.plumb.trees.git import Tree
 
 
 def files(texts: Mapping[str, str]) -> FileTable:

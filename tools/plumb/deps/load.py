@@ -6,8 +6,8 @@ from tools.pip.lock import parse as parse_lock
 from tools.plumb.deps import policy
 from tools.plumb.deps.packages import Packages
 from tools.plumb.deps.workspace import Workspace
-from tools.plumb.files import FileTable
 from tools.plumb.revision import Loader
+from tools.plumb.trees.files import FileTable
 
 
 def load(loader: Loader) -> Workspace:

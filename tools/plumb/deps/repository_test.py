@@ -12,8 +12,8 @@ from tools.plumb.deps.check import check
 from tools.plumb.deps.load import load
 from tools.plumb.deps.own_bazel import own_bazel
 from tools.plumb.deps.workspace import Workspace
-from tools.plumb.git import Repository
 from tools.plumb.revision import Loader
+from tools.plumb.trees.git import Repository
 
 ROOT = Path(__file__).resolve().parents[3]
 MUTANTS = 60

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.plumb.files import FileTable
 from tools.plumb.graph import canonical
+from tools.plumb.trees.files import FileTable
 
 RC_FILE = ".bazelrc"
 WORKSPACE = "%workspace%/"

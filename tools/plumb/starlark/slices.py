@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from tools.plumb.files import FileTable
 from tools.plumb.starlark import source
+from tools.plumb.trees.files import FileTable
 
 _PLACE = re.compile(r"(?P<path>[^:]+):(?P<line>\d+):\d+: ")
 # Attributes of every rule that few implementations look at.

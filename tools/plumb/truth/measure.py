@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tools.plumb import affected, bazel, graph
-from tools.plumb.git import Repository
-from tools.plumb.inputs import is_build_file
+from tools.plumb import bazel, graph
+from tools.plumb.compare import affected
 from tools.plumb.revision import Loader, Revision, load_both
+from tools.plumb.steering.inputs import is_build_file
+from tools.plumb.trees.git import Repository
 from tools.plumb.truth.edits import DELIBERATE, KINDS
 from tools.plumb.truth.model import Model, build
 

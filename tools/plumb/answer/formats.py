@@ -1,0 +1,37 @@
+"""Writes a comparison for GitHub's job matrix, and for Bazel as target patterns."""
+
+from __future__ import annotations
+
+import json
+
+from tools.plumb.answer.report import by_pool, totals
+from tools.plumb.compare.affected import Comparison
+from tools.plumb.errors import PlumbError
+
+
+def as_github(comparison: Comparison) -> str:
+    """One line of JSON for `fromJSON` in a job's `strategy.matrix`: a job for each pool and number
+    of GPUs, with the labels of its tests, parted by spaces.
+    """
+    jobs = []
+    for pool, members in by_pool(comparison.tests).items():
+        for gpus in sorted({test.placement.gpus for test in members}):
+            tests = [test for test in members if test.placement.gpus == gpus]
+            labels = " ".join(test.label for test in tests)
+            jobs.append({"pool": pool, "gpus": gpus, **totals(tests), "targets": labels})
+    return json.dumps({"include": jobs})
+
+
+def as_patterns(comparison: Comparison) -> str:
+    """The labels for Bazel's --target_pattern_file, one a line.
+
+    Raises PlumbError for a label that such a file cannot hold.
+    """
+    labels = [test.label for tests in by_pool(comparison.tests).values() for test in tests]
+    for label in labels:
+        if "#" in label:
+            raise PlumbError(
+                f"{label} cannot stand in a file of target patterns, where # starts a comment. "
+                "Take --format json, or rename the target."
+            )
+    return "".join(f"{label}\n" for label in labels)

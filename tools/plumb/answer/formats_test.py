@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tools.plumb.answer import formats
+from tools.plumb.compare.affected import Affected, Comparison
+from tools.plumb.errors import PlumbError
+from tools.plumb.pools import Placement
+
+
+def comparison(*labels: str) -> Comparison:
+    cpu = Placement("cpu", None, 0, 3, None)
+    cards = [Placement("h100", "sm90", gpus, 20, None) for gpus in (2, 1)]
+    tests = [Affected(label, cpu, "input", "x") for label in labels]
+    tests += [Affected(f"//g:t{place.gpus}", place, "input", "x") for place in cards]
+    return Comparison(tests, 9, [], [])
+
+
+def test_the_matrix_has_a_job_for_each_pool_and_number_of_gpus() -> None:
+    jobs = json.loads(formats.as_github(comparison("//b:t", "//a:t")))["include"]
+
+    assert [(j["pool"], j["gpus"], j["targets"]) for j in jobs] == [
+        ("cpu", 0, "//a:t //b:t"),
+        ("h100", 1, "//g:t1"),
+        ("h100", 2, "//g:t2"),
+    ]
+    assert (jobs[0]["seconds"], jobs[2]["gpu_seconds"]) == (6, 40)
+
+
+def test_without_tests_the_matrix_has_no_job() -> None:
+    assert formats.as_github(Comparison([], 9, [], [])) == '{"include": []}'
+
+
+def test_patterns_are_one_label_a_line() -> None:
+    assert formats.as_patterns(comparison("//a:t")) == "//a:t\n//g:t1\n//g:t2\n"
+
+
+def test_a_label_that_a_file_of_patterns_cannot_hold_is_refused() -> None:
+    with pytest.raises(PlumbError, match="--format json"):
+        formats.as_patterns(comparison("//a:t#1"))

@@ -1,0 +1,222 @@
+"""Compares two revisions: which tests the change between them can affect, and what it says."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tools.plumb import graph, pools
+from tools.plumb.compare import access, unowned
+from tools.plumb.compare.access import Access
+from tools.plumb.compare.digest import OUTSIDE
+from tools.plumb.compare.tracers import Tracers
+from tools.plumb.compare.why import Chain, telling
+from tools.plumb.graph import Target, canonical
+from tools.plumb.revision import Revision, loaded_outside
+from tools.plumb.steering import inputs
+from tools.plumb.trees.files import changed_paths
+
+# How an affected test came to be one.
+INPUT, NEW, EVERYTHING, ALWAYS, POLICY = "input", "new", "everything", "always", "policy"
+# Bazel never answers such a test from its cache.
+_ALWAYS_TAG = "external"
+_OPTION = "option "
+_LINK, _BIT = "->", "its executable bit, which Bazel itself does not notice"
+
+
+@dataclass(frozen=True)
+class Affected:
+    """An affected test. cause: one of the five kinds; because: what changed, in words."""
+
+    label: str
+    placement: pools.Placement
+    cause: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a change affects.
+
+    everything: reasons why every test is affected; empty if the graph decided.
+    total: number of tests in the head; whole: where each of them runs.
+    removed: tests that only the base ran, since they are gone or now tagged manual.
+    changed: paths of the files that differ. access: what other targets may now use or no longer.
+    undecided: conditions of select()s of which every branch counted.
+    """
+
+    tests: list[Affected]
+    total: int
+    everything: list[str]
+    unowned: list[unowned.Decision]
+    removed: list[str] = field(default_factory=list)
+    tracer: Tracers | None = None
+    access: Access = field(default_factory=Access)
+    changed: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    whole: list[pools.Placement] = field(default_factory=list)
+
+
+def compare(
+    base: Revision | None,
+    head: Revision,
+    no_base: str,
+    *,
+    manual: bool,
+    only: Collection[str] = (),
+    configs: Sequence[str] | None = None,
+) -> Comparison:
+    """The tests of `head` that differ from `base`.
+
+    no_base: why there is no base, when it is None: then every test is affected.
+    manual: counts tests tagged manual too, which `bazel test //...` leaves out.
+    only: pools whose tests count; all of them if empty. configs: see Tracers.
+    """
+    tests = _tests(head, manual, only)
+    whole = [head.placement(test) for test in tests]
+    if base is None:
+        found = _all(tests, head, no_base)
+        return Comparison(found, len(tests), [no_base], [], whole=whole)
+    tracer = Tracers(base, head, configs)
+    changed = changed_paths(base.files, head.files)
+    decisions = unowned.decide(changed, base, head, unowned.policy_of(head.files))
+    everything = _steering_changes(base, head, tracer) + [
+        f"{d.path} changed: {d.reason}" for d in decisions if d.affects == unowned.EVERYTHING
+    ]
+    before = _tests(base, manual, only)
+    removed = sorted({t.label for t in before} - {t.label for t in tests})
+    if everything:
+        found = _all(tests, head, everything[0])
+    else:
+        named = [d for d in decisions if not isinstance(d.affects, str)]
+        answers = (
+            _affected(t, place, tracer, changed) or _named(t, place, named)
+            for t, place in zip(tests, whole, strict=True)
+        )
+        found = [answer for answer in answers if answer is not None]
+    users = access.compare(base.graph, head.graph)
+    undecided = tracer.undecided()
+    return Comparison(
+        found, len(tests), everything, decisions, removed, tracer, users, changed, undecided, whole
+    )
+
+
+def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[Target]:
+    tests = revision.graph.tests() if manual else revision.graph.tests_of_all()
+    return [test for test in tests if not only or revision.placement(test).pool in only]
+
+
+def _affected(
+    test: Target, place: pools.Placement, tracers: Tracers, changed: list[str]
+) -> Affected | None:
+    tracer = tracers.of_pool(place.pool)
+    if not tracer.base.knows(test.label):
+        return Affected(test.label, place, NEW, "new test")
+    if tracer.changed(test.label):
+        because = describe(tracer.chain(test.label), changed)
+        return Affected(test.label, place, INPUT, because)
+    if _ALWAYS_TAG in test.tags:
+        return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
+    return None
+
+
+def _named(
+    test: Target, place: pools.Placement, decisions: list[unowned.Decision]
+) -> Affected | None:
+    for decision in decisions:
+        if decision.reaches(test.label):
+            because = f"{decision.path}, by the policy: {decision.reason}"
+            return Affected(test.label, place, POLICY, because)
+    return None
+
+
+def nearest(label: str, known: Iterable[str]) -> list[str]:
+    """Labels of `known` whose spelling is close to `label`, best first."""
+    return difflib.get_close_matches(label, list(known), n=3, cutoff=0.5)
+
+
+def describe(chain: Chain, changed: Iterable[str]) -> str:
+    """The start of a chain in a few words, such as 'layers/linear.py' or '//x:y: deps'.
+
+    changed: paths that differ between the revisions.
+    """
+    start = chain.labels[0]
+    if chain.file is not None:
+        if any(change.name == OUTSIDE for change in chain.changes):
+            return f"{chain.file}, {OUTSIDE}: it cannot be compared"
+        return f"{chain.file}: {_BIT}" if _is_only_mode(chain) else chain.file
+    if chain.new:
+        return f"{start}: new target"
+    names = ", ".join(change.name for change in telling(chain.changes)[:3])
+    if names.startswith(_OPTION):
+        return f".bazelrc: {names.replace(_OPTION, '')}"
+    if start.startswith("@"):
+        return f"{names} of the lock" if names.startswith("wheel ") else f"{start}: {names}"
+    return f"{start}: {names}{_macros(start, changed)}" if names else start
+
+
+def _is_only_mode(chain: Chain) -> bool:
+    values = [str(v).split(" ") for c in chain.changes for v in (c.old, c.new) if v is not None]
+    known = len(values) == 2 and all(len(v) == 2 and _LINK not in v[0] for v in values)
+    return known and values[0][1] == values[1][1]
+
+
+def _macros(label: str, changed: Iterable[str]) -> str:
+    """The .bzl files that may have made a rule different whose BUILD file did not change."""
+    package = label.removeprefix("//").partition(":")[0]
+    paths = [*changed]
+    if any(p.rpartition("/")[0] == package for p in paths if inputs.is_build_file(p)):
+        return ""
+    loaded = [path for path in paths if inputs.is_loaded_file(path)]
+    more = f" and {len(loaded) - 2} more" if len(loaded) > 2 else ""
+    return f", perhaps by {' or '.join(loaded[:2])}{more}" if loaded else ""
+
+
+def _all(tests: Iterable[Target], head: Revision, reason: str) -> list[Affected]:
+    short = reason.splitlines()[0]
+    return [Affected(t.label, head.placement(t), EVERYTHING, short) for t in tests]
+
+
+def _steering_changes(base: Revision, head: Revision, tracer: Tracers) -> list[str]:
+    """Reasons for which every target may differ, whatever its own digest says."""
+    old, new = base.steering, head.steering
+    paths = old.identities.keys() | new.identities.keys()
+    reasons = [
+        f"{path} changed: it steers Bazel itself"
+        for path in sorted(paths)
+        if old.identities.get(path) != new.identities.get(path)
+    ]
+    outside = {*loaded_outside(base.files, base.steering, base.graph)}
+    outside |= {*loaded_outside(head.files, head.steering, head.graph)}
+    reasons += [f"{path}, {OUTSIDE}, cannot be compared" for path in sorted(outside)]
+    if old.locks != new.locks:
+        reasons.append(f"pip_parse reads other locks: {old.locks} before, {new.locks} now")
+    for label in sorted(_implied(base) | _implied(head)):
+        if tracer.changed(label):
+            reasons.append(f"{label} changed: toolchains and platforms reach every target")
+    if tracer.of_pool(pools.CPU).head.branches.has_transitions():
+        reasons += _flag_changes(base.graph, head.graph)
+    return reasons
+
+
+def _flag_changes(base: graph.Graph, head: graph.Graph) -> list[str]:
+    reasons = []
+    for label, flag in sorted(head.targets.items()):
+        before = base.targets.get(label, flag).attributes.get(graph.FLAG_DEFAULT)
+        if flag.attributes.get(graph.FLAG_DEFAULT) != before:
+            reasons.append(f"{label} has another default: transitions may read it anywhere")
+    return reasons
+
+
+def _implied(revision: Revision) -> set[str]:
+    """Targets that can reach any other with no edge in the graph."""
+    targets = revision.graph.targets
+    implied = {label for label in revision.steering.labels if label in targets}
+    for target in targets.values():
+        if target.rule_class in ("toolchain", "platform"):
+            implied.add(target.label)
+            toolchain = target.attributes.get("toolchain")
+            if isinstance(toolchain, str):
+                implied.add(canonical(toolchain))
+    return implied
