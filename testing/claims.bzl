@@ -53,6 +53,7 @@ CLAIMS = {
     "quant.int8_block.linear.numerics": _layer("128x128-block int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
     "quant.int8_channel.linear.numerics": _layer("Per-channel int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
     "quant.linear.backend_choice": _layer("A kernel backend is chosen by capability, and one that cannot run names the device it needs."),
+    "quant.linear.dequantised_weight": _layer("A ready linear layer of any method gives its weight back by its values, each rounded once."),
     "quant.linear.loader_errors": _layer("A wrong, extra, missing or twice loaded checkpoint tensor is refused before any forward, by name."),
     "quant.linear.method_choice": _layer("The quantisation method of a layer follows from its prefix, ignored layers and packed modules."),
     "quant.memory": _layer("After post-load a linear layer holds its checkpoint's bytes and scales in the kernel's form, and no wider copy of a weight."),

@@ -153,6 +153,20 @@ class LinearBase(LoadableLayer):
         self._check_input(x, self.layout.inputs.total)
         return self._multiply(x, self.bias)
 
+    def dequantised_weight(self) -> torch.Tensor:
+        """This rank's weight by its values, (N of this rank, K of this rank) float32, a new copy.
+
+        Raises:
+            RuntimeError: weights not loaded and processed.
+            ValueError: the quantisation method does not give it back.
+        """
+        if not self._ready:
+            raise RuntimeError(
+                f"layer '{self.prefix}' has no weight yet: load its weights, then call "
+                f"layers.weights.process_weights_after_loading()."
+            )
+        return self.quant_method.dequantised_weight(self)
+
     def extra_repr(self) -> str:
         """Name, size on this rank and method, for `print(model)`."""
         method = type(self.quant_method).__name__

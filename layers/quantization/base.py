@@ -46,6 +46,23 @@ class LinearMethodBase(ABC):
     ) -> torch.Tensor:
         """x (M, K) of params_dtype, M > 0, and bias (N,) -> (M, N) of params_dtype."""
 
+    def dequantised_weight(self, layer: torch.nn.Module) -> torch.Tensor:
+        """The values that the stored weight stands for, of a layer that post-load has readied.
+
+        For layers that multiply by a part of the weight themselves, such as MLA's absorbed path.
+
+        Returns:
+            (N, K) float32 in new memory: each code times its scale, rounded once.
+
+        Raises:
+            ValueError: the method, or the layout that post-load brought the weight into, has none.
+        """
+        raise ValueError(
+            f"layer '{getattr(layer, 'prefix', '')}': {type(self).__name__} does not give back its "
+            f"weight's values, which this layer needs apart from its matmul. Name the layer among "
+            f"the ignored_layers of the quantisation config, and store its weight unquantised."
+        )
+
 
 class QuantizationConfig(ABC):
     """A checkpoint's quantisation, as its config.json describes it.

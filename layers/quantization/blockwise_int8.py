@@ -95,3 +95,8 @@ class BlockwiseInt8LinearMethod(W8A8LinearMethod):
             row_unit=BLOCK,
             column_unit=BLOCK,
         )
+
+    def scales_of_values(self, scale: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """(ceil(N / 128), ceil(K / 128)) -> (N, K)."""
+        rows = scale.repeat_interleave(BLOCK, dim=0)[: codes.shape[0]]
+        return rows.repeat_interleave(BLOCK, dim=1)[:, : codes.shape[1]]

@@ -22,6 +22,7 @@ import torch
 from layers.copyable import replace_parameter
 from layers.kernels.capability import select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
+from layers.kernels.fp4.dequantise import dequantise_swizzled
 from layers.kernels.fp4.mxfp4_mm import MXFP4_MM, RUN_ROW_MULTIPLE
 from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
 from layers.kernels.fp4.scales import MXFP4
@@ -101,6 +102,7 @@ class Mxfp4LinearMethod(LinearMethodBase):
     _weight: torch.Tensor
     _weight_scale: torch.Tensor
     _dtype: torch.dtype
+    _arranged: bool
 
     def __init__(self, activation_scheme: str = "none", backend: str | None = None) -> None:
         self.activation_scheme = activation_scheme
@@ -157,8 +159,10 @@ class Mxfp4LinearMethod(LinearMethodBase):
             )
             self.multiply = partial(self.multiply, runs=arranged.runs)
             weight, scales = replace_parameter(layer, "weight", arranged.weight), arranged.scale
+            self._arranged = True
         else:
             scales = swizzle(scales)
+            self._arranged = False
         self._weight = weight
         self._weight_scale = replace_parameter(layer, "weight_scale", scales)
 
@@ -176,3 +180,13 @@ class Mxfp4LinearMethod(LinearMethodBase):
             *operands, self._weight, self._weight_scale, None, self._dtype, bias
         )
         return out
+
+    def dequantised_weight(self, layer: torch.nn.Module) -> torch.Tensor:
+        """Codes times their scales, (N, K) float32; none where FlashInfer's kernel arranged them.
+
+        Raises:
+            ValueError: it did.
+        """
+        if self._arranged:
+            return super().dequantised_weight(layer)
+        return dequantise_swizzled(self._weight, self._weight_scale, MXFP4)

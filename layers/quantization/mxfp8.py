@@ -19,9 +19,9 @@ import torch
 
 from layers.copyable import replace_parameter
 from layers.kernels.capability import Backend
-from layers.kernels.fp4.swizzle import swizzle
+from layers.kernels.fp4.swizzle import padded, swizzle, unswizzle
 from layers.kernels.fp8.mxfp8_quant import MXFP8_QUANT
-from layers.kernels.fp8.mxfp8_scaled_mm import BLOCK, MXFP8_SCALED_MM
+from layers.kernels.fp8.mxfp8_scaled_mm import BLOCK, MXFP8_SCALED_MM, decode_scales
 from layers.parameter import BlockScaleParameter
 from layers.quantization.base import (
     LinearMethodBase,
@@ -90,3 +90,10 @@ class MxFp8LinearMethod(W8A8LinearMethod):
         if multiply.name == "flashinfer":
             scales = layer.get_parameter(self.scale_name).data
             replace_parameter(layer, self.scale_name, swizzle(scales).view(-1))
+
+    def scales_of_values(self, scale: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """(N, K / 32) bytes, or the same swizzled -> (N, K)."""
+        rows, columns = codes.shape[0], codes.shape[1] // BLOCK
+        if scale.dim() == 1:
+            scale = unswizzle(scale.view(padded(rows, columns)), rows, columns)
+        return decode_scales(scale).repeat_interleave(BLOCK, dim=1)

@@ -40,6 +40,7 @@ import torch
 from layers.copyable import replace_parameter
 from layers.kernels.capability import Operation, select_backend, select_companion
 from layers.kernels.fp4.alpha_runs import arrange_runs
+from layers.kernels.fp4.dequantise import dequantise_swizzled
 from layers.kernels.fp4.nvfp4_mm import (
     NVFP4_MM,
     RUN_COLUMN_MULTIPLE,
@@ -108,6 +109,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
     _weight: torch.Tensor
     _weight_scale: torch.Tensor
     _alpha: torch.Tensor
+    _global_scale: torch.Tensor | None
     _layout: LinearLayout
     _dtype: torch.dtype
 
@@ -157,7 +159,7 @@ class Nvfp4LinearMethod(LinearMethodBase):
         weight = layer.get_parameter("weight").data
         problem = problem_of(layer, self._dtype)
         chosen = select_backend(NVFP4_LINEAR, weight.device, problem, self.backend)
-        factors = layer.get_parameter("weight_scale_2").data
+        factors = shard_scales = layer.get_parameter("weight_scale_2").data
         if chosen.name in _WEIGHT_ONLY:
             self.backends = {W4A16_MM.name: chosen.name}
             self.quantise = None
@@ -174,13 +176,19 @@ class Nvfp4LinearMethod(LinearMethodBase):
             self.quantise = partial(quantise.load(), input_scale=input_scale)
             self.multiply = chosen.load()
         self._arrange(layer, factors, chosen.name)
+        # Alphas hold the input's scale too, and dividing by it again would round.
+        arranged = chosen.name in RUN_ROW_MULTIPLE
+        self._global_scale = None if arranged else shard_scales
+
+    def _by_row(self, by_shard: torch.Tensor) -> torch.Tensor:
+        rows = torch.tensor([s.rows.size for s in self._layout.shards], device=by_shard.device)
+        return by_shard.repeat_interleave(rows)
 
     def _arrange(self, layer: torch.nn.Module, factors: torch.Tensor, backend: str) -> None:
         """Replaces weight and scales by those in the order of the backend's kernel."""
         weight = layer.get_parameter("weight").data
         scales = layer.get_parameter("weight_scale").data.view(torch.uint8)
-        rows = torch.tensor([s.rows.size for s in self._layout.shards], device=weight.device)
-        alpha = factors.repeat_interleave(rows)
+        alpha = self._by_row(factors)
         if backend in RUN_ROW_MULTIPLE:
             arranged = arrange_runs(
                 *(weight, scales, alpha),
@@ -211,3 +219,14 @@ class Nvfp4LinearMethod(LinearMethodBase):
             *operands, self._weight, self._weight_scale, self._alpha, self._dtype, bias
         )
         return out
+
+    def dequantised_weight(self, layer: torch.nn.Module) -> torch.Tensor:
+        """Codes times both scales, (N, K) float32; none where FlashInfer's kernel arranged them.
+
+        Raises:
+            ValueError: it did.
+        """
+        if self._global_scale is None:
+            return super().dequantised_weight(layer)
+        values = dequantise_swizzled(self._weight, self._weight_scale, NVFP4)
+        return values.mul_(self._by_row(self._global_scale).view(-1, 1))

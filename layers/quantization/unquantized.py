@@ -46,3 +46,7 @@ class UnquantizedLinearMethod(LinearMethodBase):
         """x (M, K), bias (N,) -> (M, N), all of params_dtype."""
         out: torch.Tensor = F.linear(x, self._weight, bias)
         return out
+
+    def dequantised_weight(self, layer: torch.nn.Module) -> torch.Tensor:
+        """The weight itself, (N, K) float32."""
+        return self._weight.to(torch.float32, copy=True)

@@ -121,3 +121,15 @@ class W8A8LinearMethod(LinearMethodBase):
             codes, self._weight, scales, self._scale, self._dtype, bias
         )
         return out
+
+    def dequantised_weight(self, layer: torch.nn.Module) -> torch.Tensor:
+        """Codes times their scales, (N, K) float32."""
+        codes = self._weight.t().float()
+        return codes.mul_(self.scales_of_values(self._scale, codes))
+
+    def scales_of_values(self, scale: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """The scale as post-load keeps it -> float32 that broadcasts to codes (N, K).
+
+        Here (N, 1) or (1, 1), as it is; a subclass with blocks spreads them.
+        """
+        return scale
