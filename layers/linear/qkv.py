@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from layers.linear.base import LinearBase
+from layers.linear.heads import split_heads
 from layers.linear.tensor_parallel import TensorParallel
-from layers.sharding import LinearLayout, Span, check_integers
+from layers.sharding import LinearLayout, Span
 
 
 class QKVParallelLinear(LinearBase):
@@ -43,9 +44,7 @@ class QKVParallelLinear(LinearBase):
         tp = TensorParallel.resolve(prefix, tp_rank, tp_size)
         if total_num_kv_heads is None:
             total_num_kv_heads = total_num_heads
-        _check_heads(prefix, head_size, total_num_heads, total_num_kv_heads)
-        q_heads = tp.split(prefix, "number of query heads", total_num_heads)
-        kv_heads = _kv_heads(prefix, total_num_kv_heads, tp)
+        q_heads, kv_heads = split_heads(prefix, tp, head_size, total_num_heads, total_num_kv_heads)
         q_rows, kv_rows = _scaled(q_heads, head_size), _scaled(kv_heads, head_size)
         spans = [("q", q_rows), ("k", kv_rows), ("v", kv_rows)]
         layout = LinearLayout.stacked(prefix, spans, Span.whole(hidden_size))
@@ -54,32 +53,6 @@ class QKVParallelLinear(LinearBase):
         self.head_size = head_size
         self.num_heads = q_heads.size
         self.num_kv_heads = kv_heads.size
-
-
-def _check_heads(prefix: str, head_size: int, q_heads: int, kv_heads: int) -> None:
-    check_integers(prefix, head_size=head_size, query_heads=q_heads, key_value_heads=kv_heads)
-    if min(head_size, q_heads, kv_heads) < 1:
-        raise ValueError(
-            f"layer '{prefix}': {q_heads} query heads and {kv_heads} key-value heads of size "
-            f"{head_size}, wanted at least 1 of each. Correct the model's configuration."
-        )
-    if q_heads % kv_heads:
-        raise ValueError(
-            f"layer '{prefix}': {q_heads} query heads cannot share {kv_heads} key-value heads "
-            f"evenly. Use a number of query heads that is a multiple of {kv_heads}."
-        )
-
-
-def _kv_heads(prefix: str, total: int, tp: TensorParallel) -> Span:
-    if tp.size <= total:
-        return tp.split(prefix, "number of key-value heads", total)
-    if tp.size % total:
-        raise ValueError(
-            f"layer '{prefix}': {total} key-value heads cannot be replicated evenly over "
-            f"{tp.size} ranks. Use a tensor parallel size that is a multiple of {total}."
-        )
-    ranks_per_head = tp.size // total
-    return Span(total, tp.rank // ranks_per_head, 1)
 
 
 def _scaled(heads: Span, head_size: int) -> Span:

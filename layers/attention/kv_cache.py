@@ -1,0 +1,110 @@
+"""The paged cache of keys and values that one layer reads and writes."""
+
+from __future__ import annotations
+
+import torch
+
+from layers.kernels.fp8.e4m3 import encode
+
+CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+
+
+class PagedKVCache:
+    """Pages of keys and values; a page holds `page_size` tokens of one request, or of a prefix.
+
+    With float8_e4m3fn the pages hold codes, e4m3(x / scale) rounded half to even and saturating,
+    and a key or value is code · scale. Slot s is offset s % page_size of page s // page_size.
+
+    Args:
+        num_pages, page_size: of the pool.
+        num_kv_heads, head_dim: of a key on this rank.
+        v_head_dim: of a value; None is head_dim.
+        dtype: bfloat16, float16 or float8_e4m3fn.
+        device: of the pages; None is torch's default device.
+        k_scale, v_scale: of float8_e4m3fn, 1.0 otherwise.
+
+    Attributes:
+        k: (num_pages, page_size, num_kv_heads, head_dim) of dtype.
+        v: (num_pages, page_size, num_kv_heads, v_head_dim) of dtype.
+
+    Raises:
+        ValueError: a dtype that no kernel reads, a scale that is not positive, or one without fp8.
+    """
+
+    def __init__(
+        self,
+        num_pages: int,
+        page_size: int,
+        num_kv_heads: int,
+        head_dim: int,
+        v_head_dim: int | None = None,
+        dtype: torch.dtype = torch.bfloat16,
+        device: torch.device | str | None = None,
+        k_scale: float = 1.0,
+        v_scale: float = 1.0,
+    ) -> None:
+        _check(dtype, k_scale, v_scale)
+        self.page_size = page_size
+        self.dtype = dtype
+        self.k_scale = float(k_scale)
+        self.v_scale = float(v_scale)
+        keys = (num_pages, page_size, num_kv_heads, head_dim)
+        self.k = torch.zeros(keys, dtype=dtype, device=device)
+        self.v = torch.zeros((*keys[:3], v_head_dim or head_dim), dtype=dtype, device=device)
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Key-value heads of this rank."""
+        return int(self.k.shape[2])
+
+    @property
+    def head_dim(self) -> int:
+        """Of a key."""
+        return int(self.k.shape[3])
+
+    @property
+    def v_head_dim(self) -> int:
+        """Of a value."""
+        return int(self.v.shape[3])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pages are."""
+        return self.k.device
+
+    @property
+    def is_fp8(self) -> bool:
+        """Whether the pages hold codes."""
+        return self.dtype is torch.float8_e4m3fn
+
+    def write(self, slots: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+        """Puts new keys and values in their slots.
+
+        Args:
+            slots: (T,) int64, distinct.
+            k: (T, num_kv_heads, head_dim), v: (T, num_kv_heads, v_head_dim), float16 or bfloat16.
+        """
+        _put(self.k, slots, k, self.k_scale)
+        _put(self.v, slots, v, self.v_scale)
+
+
+def _put(pages: torch.Tensor, slots: torch.Tensor, rows: torch.Tensor, scale: float) -> None:
+    if pages.dtype is torch.float8_e4m3fn:
+        # A tensor, as on CUDA torch divides by a Python number as a product with its reciprocal.
+        divisor = torch.full((), scale, dtype=torch.float32, device=rows.device)
+        rows, pages = encode(rows.float() / divisor).view(torch.uint8), pages.view(torch.uint8)
+    pages.flatten(0, 1).index_copy_(0, slots, rows.to(pages.dtype))
+
+
+def _check(dtype: torch.dtype, k_scale: float, v_scale: float) -> None:
+    if dtype not in CACHE_DTYPES:
+        wanted = ", ".join(str(d) for d in CACHE_DTYPES)
+        raise ValueError(f"the KV cache's dtype is {dtype}, wanted one of {wanted}.")
+    for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
+        if not 0 < scale < float("inf"):
+            raise ValueError(f"{name} is {scale!r}, wanted a positive number.")
+        if scale != 1 and dtype is not torch.float8_e4m3fn:
+            raise ValueError(
+                f"{name} is {scale!r}, but a cache of {dtype} holds no codes that it would scale. "
+                f"Leave it at 1.0, or make the cache of torch.float8_e4m3fn."
+            )
