@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from testing.harness.linear import LinearCase, Method
 from testing.harness.records import record
 from testing.strength.every_bit import require_every_bit
 from testing.strength.power import GOALS, SEEDS, criteria, smallest, trial
-from testing.strength.single_bytes import all_flips, count_flips, some_flips
+from testing.strength.single_bytes import Count, all_flips, count_flips, some_flips
 
 EXHAUSTIVE_VARIABLE = "PLUMBLINE_EXHAUSTIVE"
 FILE = "strength.jsonl"
@@ -92,15 +93,24 @@ def require_every_byte(method: Method, k: int = 160) -> None:
     every = os.environ.get(EXHAUSTIVE_VARIABLE) == "1"
     flips = all_flips if every else lambda tensors: some_flips(rng, tensors, _FLIPS)
     counts = count_flips(case, checkpoint, flips(checkpoint.tensors))
-    for suffix, count in counts.items():
+    keep_flips(method.format.name, counts)
+
+
+def keep_flips(name: str, counts: Mapping[str, Count]) -> None:
+    """Print and record how many wrong bits of each tensor were found.
+
+    Raises:
+        AssertionError: the readback missed a bit that an exact layer would show.
+    """
+    for tensor, count in counts.items():
         print(
-            f"{method.format.name} {suffix}: {count.found} flipped bits found, "
-            f"{len(count.missed)} missed, {count.unchanged} changed nothing, {count.invisible} lie "
-            "within the roundings of a right kernel"
+            f"{name} {tensor}: {count.found} flipped bits found, {len(count.missed)} missed, "
+            f"{count.unchanged} changed nothing, {count.invisible} lie within the roundings of a "
+            "right kernel"
         )
         figures: dict[str, object] = {
-            "format": method.format.name,
-            "tensor": suffix,
+            "format": name,
+            "tensor": tensor,
             "found": count.found,
             "missed": len(count.missed),
             "unchanged": count.unchanged,
@@ -108,4 +118,4 @@ def require_every_byte(method: Method, k: int = 160) -> None:
         }
         record(figures, FILE)
     missed = [flip for count in counts.values() for flip in count.missed]
-    assert not missed, f"{method.format.name}: wrong bits that the readback missed: {missed[:8]}"
+    assert not missed, f"{name}: wrong bits that the readback missed: {missed[:8]}"

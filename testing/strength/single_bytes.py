@@ -50,7 +50,7 @@ class Count:
     unchanged: int = 0
     invisible: int = 0
     found: int = 0
-    missed: list[Flip] = field(default_factory=list)
+    missed: list[object] = field(default_factory=list)
 
 
 def all_flips(tensors: dict[str, Tensors]) -> Iterator[Flip]:
