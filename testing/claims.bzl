@@ -2,81 +2,103 @@
 
 A claim has one sentence and the level of test that can show it: "layer", "e2e" or "perf". It is
 named subject first, so that `attr(tags, "covers:quant\\.int8", //testing/...)` finds a family.
+
+A claim demands cells, each an architecture and how often: `sm90:per-commit` wants a test that runs on
+sm90 for every commit. Nothing weaker meets it, and `plumb coverage --missing` lists what is unmet.
+Each claim is a target of //testing/claims, where `bazel query` sees it.
 """
 
-def _layer(sentence):
-    return struct(level = "layer", sentence = sentence)
+# Each commit, on the CPU: what needs no kernel of a GPU.
+_CPU = ["cpu:per-commit"]
+
+# By night, on the CPU: thousands of layers, too long for each commit.
+_NIGHTLY = ["cpu:nightly"]
+
+# Kernels of sm90 too.
+_SM90 = _CPU + ["sm90:per-commit"]
+
+# Kernels of sm100 too: other ones, so that sm90 says nothing of them.
+_SM100 = _SM90 + ["sm100:per-commit"]
+
+# What has no CPU backend to compare with.
+_GPU_ONLY = ["sm90:per-commit", "sm100:per-commit"]
+
+def _claim(level, sentence, demands):
+    return struct(demands = demands, level = level, sentence = sentence)
+
+def _layer(sentence, demands = _CPU):
+    return _claim("layer", sentence, demands)
 
 CLAIMS = {
     "distributed.parallel_state": _layer("Process groups are set up once, without a launcher, and conflicting set-ups are refused."),
-    "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product."),
-    "moe.expert_parallel": _layer("MoE layers whose experts two processes share, or whose every expert they split, give the whole layer's output."),
+    "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product.", _SM90),
+    "moe.expert_parallel": _layer("MoE layers whose experts two processes share, or whose every expert they split, give the whole layer's output.", _SM90),
     "moe.faults": _layer("The probes of MoE layers catch planted faults of scales, experts, shards, router and rounding, and name the place."),
     "moe.flashinfer.layouts": _layer("What post-load hands to FlashInfer's NVFP4 and MXFP4 MoE kernels of sm100 decodes to the checkpoint, as their sources read it."),
     "moe.fp8.faults": _layer("The fp8 MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
-    "moe.fp8.numerics": _layer("fp8 MoE layers, per tensor, row and 128x128 block, give the checkpoint's output stage by stage and end to end."),
-    "moe.fp8.strength": _layer("The fp8 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
+    "moe.fp8.numerics": _layer("fp8 MoE layers, per tensor, row and 128x128 block, give the checkpoint's output stage by stage and end to end.", _SM100),
+    "moe.fp8.strength": _layer("The fp8 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm.", _NIGHTLY),
     "moe.inputs": _layer("A MoE layer takes any number of tokens, none included, and refuses inputs of another shape or dtype by name."),
     "moe.int8.faults": _layer("The int8 MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
-    "moe.int8.numerics": _layer("int8 MoE layers, per channel and 128x128 block, give the checkpoint's output stage by stage and end to end."),
-    "moe.int8.strength": _layer("The int8 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
-    "moe.loader": _layer("Every cell of every expert's tensors reaches its place in a MoE layer, whatever the checkpoint calls them."),
+    "moe.int8.numerics": _layer("int8 MoE layers, per channel and 128x128 block, give the checkpoint's output stage by stage and end to end.", _SM90),
+    "moe.int8.strength": _layer("The int8 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm.", _NIGHTLY),
+    "moe.loader": _layer("Every cell of every expert's tensors reaches its place in a MoE layer, whatever the checkpoint calls them.", _SM90),
     "moe.loader_errors": _layer("A wrong, extra, missing or twice loaded tensor of an expert is refused by name before any forward."),
     "moe.method_choice": _layer("A MoE layer's method follows from the checkpoint's config and the layer's prefix, and some experts are not ignored without the others."),
     "moe.mxfp4.faults": _layer("The MXFP4 MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
-    "moe.mxfp4.numerics": _layer("MXFP4 MoE layers (gpt-oss) give the checkpoint's output stage by stage and end to end."),
-    "moe.mxfp4.strength": _layer("The MXFP4 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
-    "moe.nan_rows": _layer("A NaN or an Inf in one token's activations or router logits stays in that token's output."),
+    "moe.mxfp4.numerics": _layer("MXFP4 MoE layers (gpt-oss) give the checkpoint's output stage by stage and end to end.", _SM100),
+    "moe.mxfp4.strength": _layer("The MXFP4 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm.", _NIGHTLY),
+    "moe.nan_rows": _layer("A NaN or an Inf in one token's activations or router logits stays in that token's output.", _SM90),
     "moe.nvfp4.faults": _layer("The NVFP4 MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
-    "moe.nvfp4.numerics": _layer("NVFP4 MoE layers give the checkpoint's output stage by stage and end to end, with scales that differ by expert and shard."),
-    "moe.nvfp4.strength": _layer("The NVFP4 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
-    "moe.routing": _layer("Experts are chosen and weighed by the declared rule: scoring, bias, groups, renormalising, shared experts, ties."),
-    "moe.sorted_pairs": _layer("Pairs of token and chosen expert are sorted into blocks of one expert each, none lost, whoever chose whom."),
+    "moe.nvfp4.numerics": _layer("NVFP4 MoE layers give the checkpoint's output stage by stage and end to end, with scales that differ by expert and shard.", _SM100),
+    "moe.nvfp4.strength": _layer("The NVFP4 MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm.", _NIGHTLY),
+    "moe.routing": _layer("Experts are chosen and weighed by the declared rule: scoring, bias, groups, renormalising, shared experts, ties.", _SM90),
+    "moe.sorted_pairs": _layer("Pairs of token and chosen expert are sorted into blocks of one expert each, none lost, whoever chose whom.", _SM90),
     "moe.unquantised.faults": _layer("The unquantised MoE tests catch planted faults of experts, routing, weights and stages, and name the place."),
-    "moe.unquantised.numerics": _layer("Unquantised MoE layers give the checkpoint's output stage by stage and end to end."),
-    "moe.unquantised.strength": _layer("The unquantised MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm."),
+    "moe.unquantised.numerics": _layer("Unquantised MoE layers give the checkpoint's output stage by stage and end to end.", _SM90),
+    "moe.unquantised.strength": _layer("The unquantised MoE tests find a bias of 0.02 % of the second product, 0.05 % of an expert, 0.1 % of a token and 0.5 % of a column, and a thousand right layers raise no alarm.", _NIGHTLY),
     "moe.weight_reload": _layer("Loading other weights into a live MoE layer gives bit for bit what a fresh layer gives, and keeps no second copy."),
-    "quant.fp8.encoder": _layer("The oracle's fp8 quantisers agree with sgl_kernel's: scales within two ulps, codes bit for bit off near ties."),
-    "quant.fp8.linear.activations": _layer("fp8 activation quantisation, static, per token and per group of 128, follows the declared rule: half to even, saturating at 448."),
+    "quant.fp8.encoder": _layer("The oracle's fp8 quantisers agree with sgl_kernel's: scales within two ulps, codes bit for bit off near ties.", _GPU_ONLY),
+    "quant.fp8.linear.activations": _layer("fp8 activation quantisation, static, per token and per group of 128, follows the declared rule: half to even, saturating at 448.", _SM90),
     "quant.fp8.linear.faults": _layer("The fp8 (tensor, channel and block) linear tests catch planted faults of every kind, and name the place."),
-    "quant.fp8.linear.loader": _layer("Every cell of an fp8 (tensor, channel and block) linear checkpoint reaches its place in the layer, with its shard's scales, fused or not."),
-    "quant.fp8.linear.nan_rows": _layer("In fp8 (tensor, channel and block) linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output."),
+    "quant.fp8.linear.loader": _layer("Every cell of an fp8 (tensor, channel and block) linear checkpoint reaches its place in the layer, with its shard's scales, fused or not.", _SM90),
+    "quant.fp8.linear.nan_rows": _layer("In fp8 (tensor, channel and block) linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output.", _SM90),
     "quant.fp8.linear.strength": _layer("The fp8 (tensor, channel and block) linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
-    "quant.fp8_block.linear.numerics": _layer("128x128-block fp8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
-    "quant.fp8_channel.linear.numerics": _layer("Per-channel fp8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
-    "quant.fp8_tensor.linear.numerics": _layer("Per-tensor fp8, static and dynamic, linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
-    "quant.int8.linear.activations": _layer("Dynamic int8 activation quantisation follows the declared rule: amax/127, half to even, clamped to 127."),
-    "quant.int8.linear.faults": _layer("The suite's checks catch planted faults of scales, rows, tiles, shards and rounding, and name the place."),
-    "quant.int8.linear.loader": _layer("Every cell of an int8 checkpoint reaches its place in the layer, fused or not."),
-    "quant.int8.linear.nan_rows": _layer("A NaN in one row of the activations stays in that row, and no uninitialised memory reaches the output."),
+    "quant.fp8_block.linear.numerics": _layer("128x128-block fp8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
+    "quant.fp8_channel.linear.numerics": _layer("Per-channel fp8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
+    "quant.fp8_tensor.linear.numerics": _layer("Per-tensor fp8, static and dynamic, linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
+    "quant.int8.linear.activations": _layer("Dynamic int8 activation quantisation follows the declared rule: amax/127, half to even, clamped to 127.", _SM90),
+    "quant.int8.linear.faults": _layer("The suite's checks catch planted faults of scales, rows, tiles, shards and rounding, and name the place.", _SM90),
+    "quant.int8.linear.loader": _layer("Every cell of an int8 checkpoint reaches its place in the layer, fused or not.", _SM90),
+    "quant.int8.linear.nan_rows": _layer("A NaN in one row of the activations stays in that row, and no uninitialised memory reaches the output.", _SM90),
     "quant.int8.linear.strength": _layer("The int8 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
-    "quant.int8_block.linear.numerics": _layer("128x128-block int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
-    "quant.int8_channel.linear.numerics": _layer("Per-channel int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard."),
-    "quant.linear.backend_choice": _layer("A kernel backend is chosen by capability, and one that cannot run names the device it needs."),
+    "quant.int8_block.linear.numerics": _layer("128x128-block int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard.", _SM90),
+    "quant.int8_channel.linear.numerics": _layer("Per-channel int8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and shard.", _SM90),
+    "quant.linear.backend_choice": _layer("A kernel backend is chosen by capability, and one that cannot run names the device it needs.", _SM90),
     "quant.linear.dequantised_weight": _layer("A ready linear layer of any method gives its weight back by its values, each rounded once."),
-    "quant.linear.loader_errors": _layer("A wrong, extra, missing or twice loaded checkpoint tensor is refused before any forward, by name."),
+    "quant.linear.loader_errors": _layer("A wrong, extra, missing or twice loaded checkpoint tensor is refused before any forward, by name.", _SM90),
     "quant.linear.method_choice": _layer("The quantisation method of a layer follows from its prefix, ignored layers and packed modules."),
-    "quant.memory": _layer("After post-load a linear layer holds its checkpoint's bytes and scales in the kernel's form, and no wider copy of a weight."),
-    "quant.mx.encoder": _layer("The oracle's MXFP8 and MXFP4 encoders agree bit for bit with FlashInfer's, off near ties of the scale."),
-    "quant.mxfp4.linear.activations": _layer("MXFP4 activation quantisation follows the declared rule: blocks of 32, the power of two rounded down, half to even, saturating at 6."),
+    "quant.memory": _layer("After post-load a linear layer holds its checkpoint's bytes and scales in the kernel's form, and no wider copy of a weight.", _SM90),
+    "quant.mx.encoder": _layer("The oracle's MXFP8 and MXFP4 encoders agree bit for bit with FlashInfer's, off near ties of the scale.", _GPU_ONLY),
+    "quant.mxfp4.linear.activations": _layer("MXFP4 activation quantisation follows the declared rule: blocks of 32, the power of two rounded down, half to even, saturating at 6.", _SM100),
     "quant.mxfp4.linear.faults": _layer("The MXFP4 linear tests catch planted faults of every kind, and name the place."),
-    "quant.mxfp4.linear.loader": _layer("Every cell of an MXFP4 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not."),
-    "quant.mxfp4.linear.nan_rows": _layer("In MXFP4 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output."),
-    "quant.mxfp4.linear.numerics": _layer("MXFP4, weight-only and W4A4, linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
+    "quant.mxfp4.linear.loader": _layer("Every cell of an MXFP4 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not.", _SM100),
+    "quant.mxfp4.linear.nan_rows": _layer("In MXFP4 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output.", _SM100),
+    "quant.mxfp4.linear.numerics": _layer("MXFP4, weight-only and W4A4, linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
     "quant.mxfp4.linear.strength": _layer("The MXFP4 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
-    "quant.mxfp8.linear.activations": _layer("MXFP8 activation quantisation follows the declared rule: blocks of 32, the power of two rounded up, half to even."),
+    "quant.mxfp8.linear.activations": _layer("MXFP8 activation quantisation follows the declared rule: blocks of 32, the power of two rounded up, half to even.", _SM100),
     "quant.mxfp8.linear.faults": _layer("The MXFP8 linear tests catch planted faults of every kind, and name the place."),
-    "quant.mxfp8.linear.loader": _layer("Every cell of an MXFP8 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not."),
-    "quant.mxfp8.linear.nan_rows": _layer("In MXFP8 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output."),
-    "quant.mxfp8.linear.numerics": _layer("MXFP8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
+    "quant.mxfp8.linear.loader": _layer("Every cell of an MXFP8 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not.", _SM100),
+    "quant.mxfp8.linear.nan_rows": _layer("In MXFP8 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output.", _SM100),
+    "quant.mxfp8.linear.numerics": _layer("MXFP8 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
     "quant.mxfp8.linear.strength": _layer("The MXFP8 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
-    "quant.nvfp4.encoder": _layer("The oracle's NVFP4 encoder and swizzle agree bit for bit with FlashInfer's, off near ties of code and block scale."),
-    "quant.nvfp4.linear.activations": _layer("NVFP4 activation quantisation follows the declared rule: blocks of 16 under an e4m3 scale and the largest input scale of the shards."),
+    "quant.nvfp4.encoder": _layer("The oracle's NVFP4 encoder and swizzle agree bit for bit with FlashInfer's, off near ties of code and block scale.", _GPU_ONLY),
+    "quant.nvfp4.linear.activations": _layer("NVFP4 activation quantisation follows the declared rule: blocks of 16 under an e4m3 scale and the largest input scale of the shards.", _SM100),
     "quant.nvfp4.linear.faults": _layer("The NVFP4 linear tests catch planted faults of every kind, swizzle and fold among them, and name the place."),
-    "quant.nvfp4.linear.loader": _layer("Every cell of an NVFP4 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not."),
-    "quant.nvfp4.linear.nan_rows": _layer("In NVFP4 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output."),
-    "quant.nvfp4.linear.numerics": _layer("NVFP4 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale."),
+    "quant.nvfp4.linear.loader": _layer("Every cell of an NVFP4 linear checkpoint reaches its place in the layer, with its shard's scales, fused or not.", _SM100),
+    "quant.nvfp4.linear.nan_rows": _layer("In NVFP4 linear layers a NaN or Inf in one row of the activations spoils that row and no other, and no uninitialised memory reaches the output.", _SM100),
+    "quant.nvfp4.linear.numerics": _layer("NVFP4 linear layers give the checkpoint's product, rounded once, for every shape, layer kind and unequal shard scale.", _SM100),
     "quant.nvfp4.linear.strength": _layer("The NVFP4 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
-    "quant.unquantised.linear.numerics": _layer("Unquantised bf16 and fp16 linear layers give the checkpoint's product, rounded once."),
-    "quant.weight_reload": _layer("A second checkpoint loaded into a live linear layer leaves what a fresh layer holds and gives, bit for bit, for every method and backend."),
+    "quant.unquantised.linear.numerics": _layer("Unquantised bf16 and fp16 linear layers give the checkpoint's product, rounded once.", _SM90),
+    "quant.weight_reload": _layer("A second checkpoint loaded into a live linear layer leaves what a fresh layer holds and gives, bit for bit, for every method and backend.", _SM90),
 }

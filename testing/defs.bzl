@@ -18,7 +18,7 @@ load("//testing:pools.bzl", "POOLS")
 load("//testing/private:checks.bzl", "keyword_problems", "problems_of", "shape_problems", "tag_problems")
 load("//testing/private:pool_test.bzl", "pool_test")
 
-def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, tags, **kwargs):
+def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, skipped_on, tags, **kwargs):
     problems = problems_of(
         cadence = cadence,
         covers = covers,
@@ -28,6 +28,7 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
         name = name,
         pools = pools,
         seconds = seconds,
+        skipped_on = skipped_on,
         srcs = srcs,
         tags = tags,
     ) + keyword_problems(kwargs)
@@ -43,6 +44,7 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
             level = level,
             pool = pool,
             seconds = seconds[pool],
+            skipped_on = skipped_on,
             srcs = srcs,
             tags = tags,
             **kwargs
@@ -52,7 +54,7 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
         tests = ["%s_%s" % (name, pool) for pool in pools],
     )
 
-def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence = "per-commit", tags = [], **kwargs):
+def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence = "per-commit", skipped_on = {}, tags = [], **kwargs):
     """A test of a real layer, loaded as a checkpoint is loaded, against an oracle.
 
     Args:
@@ -64,6 +66,7 @@ def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence
         deps: what the sources import.
         gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
         cadence: "per-commit", "labelled" or "nightly".
+        skipped_on: dict from a pool, which `pools` leaves out, to why the test would skip itself there.
         tags: further tags; those that the arguments stand for are refused.
         **kwargs: passed on to py_test, such as data or shard_count.
     """
@@ -80,12 +83,13 @@ def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence
         name = name,
         pools = pools,
         seconds = seconds,
+        skipped_on = skipped_on,
         srcs = srcs,
         tags = tags,
         **kwargs
     )
 
-def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus = None, cadence = "per-commit", tags = [], **kwargs):
+def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus = None, cadence = "per-commit", skipped_on = {}, tags = [], **kwargs):
     """A test that starts a server or runs a whole model and asserts an end-to-end figure.
 
     Args:
@@ -98,6 +102,7 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         level: "e2e" or "perf".
         gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
         cadence: "per-commit", "labelled" or "nightly".
+        skipped_on: dict from a pool, which `pools` leaves out, to why the test would skip itself there.
         tags: further tags; those that the arguments stand for are refused.
         **kwargs: passed on to py_test.
     """
@@ -114,6 +119,7 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         name = name,
         pools = pools,
         seconds = seconds,
+        skipped_on = skipped_on,
         srcs = srcs,
         tags = tags,
         **kwargs
@@ -140,7 +146,7 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
     if not problems:
         problems = tag_problems(tags) + keyword_problems(kwargs) + [
             "%s is no argument of a unit_test: it runs on the CPU, on each commit, and vouches for no claim" % argument
-            for argument in ["cadence", "covers", "gpus", "level", "pool", "pools"]
+            for argument in ["cadence", "covers", "gpus", "level", "pool", "pools", "skipped_on"]
             if argument in kwargs
         ]
         if seconds < 1:

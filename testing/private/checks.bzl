@@ -5,7 +5,7 @@ load("//testing:pools.bzl", "CADENCES", "GPU_COUNTS", "POOLS")
 load("//testing/private:spelling.bzl", "suggestion")
 
 # Tags that the macro writes from its arguments; by hand they could contradict them.
-_RESERVED = ["cadence:", "covers:", "gpus:", "level:", "resources:", "seconds:", "sm:", "suite:"]
+_RESERVED = ["cadence:", "covers:", "gpus:", "level:", "machine:", "resources:", "seconds:", "skipped_on:", "sm:", "suite:"]
 
 # Environment that the macro sets, from its arguments or for every test alike.
 _OWN_ENV = [
@@ -22,6 +22,7 @@ _WANTED = {
     "int": "whole number",
     "labels": "list of labels, or one with select()",
     "list": "list of strings",
+    "reasons": "dict from pool to the reason",
     "string": "string",
 }
 
@@ -30,7 +31,7 @@ def _is_of_kind(value, kind):
         return True
     if kind in ["labels", "list"]:
         return type(value) == "list" and not [v for v in value if type(v) != "string"]
-    return type(value) == kind
+    return type(value) == ("dict" if kind == "reasons" else kind)
 
 def shape_problems(**arguments):
     """Which arguments are not of the kind that a macro takes, before anything looks inside them.
@@ -66,6 +67,17 @@ def _pool_problems(pools, seconds):
             problems.append("seconds for pool '%s', which pools does not list: add the pool or drop the seconds" % pool)
         elif type(seconds[pool]) != "int" or seconds[pool] < 1:
             problems.append("seconds for pool '%s' is %r: wanted a whole number of 1 or more" % (pool, seconds[pool]))
+    return problems
+
+def _skip_problems(skipped_on, pools):
+    problems = []
+    for pool, reason in skipped_on.items():
+        if pool not in POOLS:
+            problems.append("skipped_on names unknown pool '%s': %s" % (pool, suggestion(pool, POOLS.keys())))
+        elif pool in pools:
+            problems.append("skipped_on and pools both name '%s': drop it from pools, or from skipped_on once the test runs there" % pool)
+        if type(reason) != "string" or not reason.strip():
+            problems.append("skipped_on gives no reason for pool '%s': write why the test would skip itself there" % pool)
     return problems
 
 def _claim_problems(covers, levels):
@@ -132,7 +144,7 @@ def keyword_problems(keywords):
     ]
     return problems
 
-def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags, levels):
+def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags, levels, skipped_on = {}):
     """Every contradiction in the arguments of a test macro.
 
     Args:
@@ -146,6 +158,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         cadence: how often it runs.
         tags: tags added by hand.
         levels: the claim levels that this macro may cover.
+        skipped_on: dict from each pool where it would skip itself to the reason.
 
     Returns:
         A list of sentences, each with what to write instead; empty if all is well.
@@ -157,6 +170,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         name = (name, "string"),
         pools = (pools, "list"),
         seconds = (seconds, "dict"),
+        skipped_on = (skipped_on, "reasons"),
         srcs = (srcs, "list"),
         tags = (tags, "list"),
     )
@@ -166,7 +180,8 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         problems.append("name '%s' should end in _test" % name)
     if not [src for src in srcs if src.endswith("_test.py")]:
         problems.append("srcs holds no *_test.py: pytest would collect nothing")
-    problems += _pool_problems(pools, seconds) + _claim_problems(covers, levels) + tag_problems(tags)
+    problems += _pool_problems(pools, seconds) + _skip_problems(skipped_on, pools)
+    problems += _claim_problems(covers, levels) + tag_problems(tags)
     if gpus != None and not [pool for pool in pools if pool in POOLS and POOLS[pool].gpu]:
         problems.append("gpus = %r, but no pool has a GPU: drop it or add a GPU pool" % gpus)
     if gpus != None and gpus not in GPU_COUNTS:

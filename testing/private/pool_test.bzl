@@ -14,7 +14,10 @@ def _first_at_least(steps, value, otherwise):
             return name
     return otherwise
 
-def pool_tags(*, pool, seconds, gpus, covers, cadence, level):
+def _skip_tag(pool, reason):
+    return "skipped_on:%s (%s)" % (POOLS[pool].arch, reason)
+
+def pool_tags(*, pool, seconds, gpus, covers, cadence, level, skipped_on = {}):
     """The tags that say where, how long, how often and for what a test runs.
 
     Args:
@@ -24,6 +27,7 @@ def pool_tags(*, pool, seconds, gpus, covers, cadence, level):
         covers: claims.
         cadence: a member of CADENCES.
         level: "layer", "e2e", "perf" or "unit".
+        skipped_on: dict from each pool where it would skip itself to the reason.
 
     Returns:
         A sorted list of tags.
@@ -34,13 +38,16 @@ def pool_tags(*, pool, seconds, gpus, covers, cadence, level):
         "-%dgpu" % gpus if gpus else "",
     )]
     tags += ["covers:" + claim for claim in covers]
+    tags += [_skip_tag(other, reason) for other, reason in skipped_on.items()]
+    if not POOLS[pool].present:
+        tags.append("machine:none")
     if POOLS[pool].gpu:
         tags += ["gpu", pool, "gpus:%d" % gpus, "resources:gpu:%d" % gpus, "sm:" + POOLS[pool].arch]
     else:
         tags.append(pool)
     return sorted(tags)
 
-def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence = "per-commit", level = "unit", tags = [], env = {}, **kwargs):
+def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence = "per-commit", level = "unit", skipped_on = {}, tags = [], env = {}, **kwargs):
     """Declares the py_test of one pool, run by pytest through //testing/harness:main.py.
 
     Args:
@@ -53,6 +60,7 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
         covers: claims vouched for.
         cadence: how often it runs.
         level: "layer", "e2e", "perf" or "unit".
+        skipped_on: dict from each pool where it would skip itself to the reason.
         tags: further tags.
         env: further environment of the test.
         **kwargs: passed on to py_test.
@@ -84,6 +92,7 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
             level = level,
             pool = pool,
             seconds = seconds,
+            skipped_on = skipped_on,
         ) + tags,
         deps = deps + ["//testing/harness:runner"],
         **kwargs

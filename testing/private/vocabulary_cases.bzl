@@ -1,6 +1,7 @@
 """Declarations, right and wrong, and what the vocabulary makes of them."""
 
 load("//testing/private:checks.bzl", "keyword_problems", "problems_of")
+load("//testing/private:coverage_claim.bzl", "claim_problems")
 load("//testing/private:pool_test.bzl", "pool_tags")
 load("//testing/private:spelling.bzl", "suggestion")
 
@@ -20,6 +21,9 @@ def _problems(**changes):
     declaration.update(changes)
     return problems_of(**declaration)
 
+def _claim(level = "layer", sentence = "It is so.", demands = ["cpu:per-commit"]):
+    return struct(demands = demands, level = level, sentence = sentence)
+
 CASES = {
     "cpu_tags": pool_tags(
         cadence = "per-commit",
@@ -37,6 +41,22 @@ CASES = {
         pool = "h100",
         seconds = 20,
     ),
+    "absent_gpu_tags": pool_tags(
+        cadence = "per-commit",
+        covers = [],
+        gpus = 1,
+        level = "layer",
+        pool = "b200",
+        seconds = 5,
+    ),
+    "claims": {
+        "right": claim_problems("a", _claim()),
+        "of_unknown_arch": claim_problems("a", _claim(demands = ["sm10:per-commit"])),
+        "of_unknown_cadence": claim_problems("a", _claim(demands = ["sm90:nightyl"])),
+        "of_unknown_level": claim_problems("a", _claim(level = "layr")),
+        "without_demands": claim_problems("a", _claim(demands = [])),
+        "without_sentence": claim_problems("a", _claim(sentence = " ")),
+    },
     "problems": {
         "bad_cadence": _problems(cadence = "per-comit"),
         "bad_gpus": _problems(gpus = 3),
@@ -60,6 +80,11 @@ CASES = {
         "level_tag": _problems(tags = ["level:e2e"]),
         "reserved_tag": _problems(tags = ["seconds:3"]),
         "right": _problems(),
+        "skip_of_a_listed_pool": _problems(skipped_on = {"h100": "no int8 there"}),
+        "skip_of_an_unknown_pool": _problems(skipped_on = {"b20": "no int8 there"}),
+        "skip_without_reason": _problems(skipped_on = {"b200": " "}),
+        "skipped_on_is_a_list": _problems(skipped_on = ["b200"]),
+        "skips": _problems(skipped_on = {"b200": "no int8 there"}),
         "srcs_holds_a_number": _problems(srcs = [5]),
         "tags_holds_a_number": _problems(tags = [5]),
         "unlisted_seconds": _problems(pools = ["cpu"]),
@@ -67,6 +92,15 @@ CASES = {
         "unknown_pool": _problems(pools = ["cpu", "h10"], seconds = {"cpu": 12, "h10": 20}),
         "wrong_level": _problems(levels = ["e2e", "perf"]),
     },
+    "skipping_tags": pool_tags(
+        cadence = "per-commit",
+        covers = [],
+        gpus = 0,
+        level = "layer",
+        pool = "cpu",
+        seconds = 5,
+        skipped_on = {"b200": "no int8 matmul"},
+    ),
     "env_is_a_string": keyword_problems({"env": "OWN=1"}),
     "env_is_none": keyword_problems({"env": None}),
     "keywords": keyword_problems({

@@ -45,6 +45,23 @@ def test_a_right_declaration_has_no_problem() -> None:
             'deps = "//layers:weights": wanted a list of labels, or one with select()',
         ),
         ("pools_holds_none", "pools = [None]: wanted a list of strings"),
+        (
+            "skip_of_a_listed_pool",
+            "skipped_on and pools both name 'h100': drop it from pools, "
+            "or from skipped_on once the test runs there",
+        ),
+        (
+            "skip_of_an_unknown_pool",
+            "skipped_on names unknown pool 'b20': did you mean 'b200'?",
+        ),
+        (
+            "skip_without_reason",
+            "skipped_on gives no reason for pool 'b200': write why the test would skip itself there",
+        ),
+        (
+            "skipped_on_is_a_list",
+            'skipped_on = ["b200"]: wanted a dict from pool to the reason',
+        ),
         ("srcs_holds_a_number", "srcs = [5]: wanted a list of strings"),
         ("tags_holds_a_number", "tags = [5]: wanted a list of strings"),
         (
@@ -125,3 +142,37 @@ def test_a_gpu_target_names_its_pool_its_architecture_and_its_gpus() -> None:
         "sm:sm90",
         "suite:nightly-h100-2gpu",
     ]
+
+
+def test_a_target_says_where_it_would_skip_itself_and_why() -> None:
+    assert CASES["problems"]["skips"] == []
+    assert "skipped_on:sm100 (no int8 matmul)" in CASES["skipping_tags"]
+
+
+def test_a_target_of_a_pool_that_nobody_has_says_so() -> None:
+    assert "machine:none" in CASES["absent_gpu_tags"]
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (
+            "of_unknown_arch",
+            "demands 'sm10:per-commit', and no pool is of architecture 'sm10': "
+            "did you mean 'sm100'?",
+        ),
+        (
+            "of_unknown_cadence",
+            "demands 'sm90:nightyl', and there is no cadence 'nightyl': did you mean 'nightly'?",
+        ),
+        ("of_unknown_level", "has level 'layr': did you mean 'layer'?"),
+        (
+            "without_demands",
+            'demands nothing: write demands = ["cpu:per-commit"], or what has to be covered',
+        ),
+        ("without_sentence", "has no sentence: write what holds if its tests pass"),
+    ],
+)
+def test_a_wrong_claim_says_what_to_write(case: str, expected: str) -> None:
+    assert CASES["claims"]["right"] == []
+    assert CASES["claims"][case] == [f"claim 'a' {expected}"]
