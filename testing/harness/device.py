@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -32,3 +33,12 @@ def device() -> torch.device:
             "check the driver, and that this torch is a CUDA build"
         )
     return torch.device("cuda", 0)
+
+
+def promised(backends: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The backends that this pool promises; one that cannot run there fails, and is not skipped.
+
+    backends: by pool; "gpu" stands for GPU pools that are not named.
+    """
+    here = pool()
+    return backends[here] if here in backends else backends["gpu"]

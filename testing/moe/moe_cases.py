@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from testing.harness.device import pool
+from testing.harness.device import pool, promised
 from testing.harness.moe.layer import MoeCase, MoeMethod
 from testing.oracles.moe.routing import Routing
 
@@ -77,12 +77,3 @@ def case_id(case: MoeCase) -> str:
 def seed_of(case: MoeCase) -> int:
     """A seed of the case's own, the same in every run and on every backend."""
     return zlib.crc32(case_id(replace(case, backend=None)).encode())
-
-
-def promised(backends: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The backends that this pool promises; one that cannot run there fails, and is not skipped.
-
-    backends: by pool; "gpu" stands for GPU pools that are not named.
-    """
-    here = pool()
-    return backends[here] if here in backends else backends["gpu"]

@@ -13,11 +13,10 @@ from layers.kernels.capability import Problem
 from layers.moe.topk import TopKConfig
 from layers.moe.topk_operations import TOPK_GROUPED, TOPK_SIGMOID, TOPK_SOFTMAX, operation_of
 from testing.harness import backend_table
-from testing.harness.device import device
+from testing.harness.device import device, promised
 from testing.harness.moe.backends import list_moe_backends
 from testing.harness.moe.layer import topk_config
 from testing.harness.tensors import floats_to_torch, to_numpy
-from testing.moe.moe_cases import promised
 from testing.oracles.arrays import Float64
 from testing.oracles.moe.routing import (
     Int64,

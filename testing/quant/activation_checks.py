@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from testing.harness.backends import refusing_shapes_only
-from testing.harness.device import device
+from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, LoadedLinear, Method, build
 from testing.harness.linear_probes import ActivationCodes, examine
 from testing.oracles.checkpoints import identity_checkpoint
 from testing.oracles.probes import natural
-from testing.quant.linear_cases import promised
 
 Backends = dict[str, list[str]]
 # (M, K): several blocks, a tail of 128 and of 32, one block.

@@ -7,12 +7,11 @@ import pytest
 
 import layers.quantization.blockwise_int8
 import layers.quantization.w8a8_int8  # noqa: F401 both register themselves
-from testing.harness.device import device
+from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, Method, build
 from testing.harness.linear_probes import ActivationCodes, examine
 from testing.oracles.checkpoints import identity_checkpoint
 from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
-from testing.quant.linear_cases import promised
 
 BACKENDS = [(CHANNEL, b) for b in promised(CHANNEL_BACKENDS)]
 BACKENDS += [(BLOCK, b) for b in promised(BLOCK_BACKENDS)]

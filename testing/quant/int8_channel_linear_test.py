@@ -7,7 +7,7 @@ import pytest
 
 import layers.quantization.w8a8_int8  # noqa: F401 registers itself
 from layers.kernels.capability import BackendUnavailable
-from testing.harness.device import device
+from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, build
 from testing.harness.linear_probes import examine_case
 from testing.oracles.arrays import Float64, Int8, Tensors
@@ -15,14 +15,7 @@ from testing.oracles.checkpoints import LinearCheckpoint
 from testing.oracles.places import Layout, single_shard
 from testing.oracles.rounding import BF16, round_to
 from testing.quant.int8_methods import CHANNEL, CHANNEL_BACKENDS
-from testing.quant.linear_cases import (
-    case_id,
-    float32_case,
-    linear_cases,
-    odd_case,
-    promised,
-    seed_of,
-)
+from testing.quant.linear_cases import case_id, float32_case, linear_cases, odd_case, seed_of
 
 
 @pytest.mark.parametrize("backend", promised(CHANNEL_BACKENDS))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from testing.harness.device import pool
 from testing.harness.linear import LinearCase, Method
 
 # (M, N, K): shapes that the field tests, then K with a tail and N off the block size.
@@ -95,12 +94,3 @@ def seed_of(case: LinearCase) -> int:
 def every_case(method: Method, block: int = 1) -> list[LinearCase]:
     """`linear_cases`, and sizes and a dtype that only some kernels take."""
     return [*linear_cases(method, block), odd_case(method, block), float32_case(method, block)]
-
-
-def promised(backends: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The backends that this pool promises; one that cannot run there fails, and is not skipped.
-
-    backends: by pool; "gpu" stands for GPU pools that are not named.
-    """
-    here = pool()
-    return backends[here] if here in backends else backends["gpu"]

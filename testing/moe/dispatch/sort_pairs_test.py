@@ -10,8 +10,7 @@ import torch
 from layers.kernels.capability import Problem, select_backend
 from layers.kernels.moe.blocks import Blocks
 from layers.kernels.moe.sort_pairs import SORT_PAIRS
-from testing.harness.device import device
-from testing.moe.moe_cases import promised
+from testing.harness.device import device, promised
 
 BACKENDS = {"cpu": ["torch"], "gpu": ["triton", "torch"]}
 # Tokens, choices, experts, pairs in a block.

@@ -8,9 +8,10 @@ import layers.quantization.mxfp8  # noqa: F401 registers itself
 from layers.kernels.fp8.mxfp8_quant import MXFP8_QUANT
 from layers.kernels.fp8.mxfp8_scaled_mm import MXFP8_SCALED_MM
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase
 from testing.quant.fp8.methods import MXFP8, MXFP8_BACKENDS
-from testing.quant.linear_cases import case_id, every_case, promised, seed_of
+from testing.quant.linear_cases import case_id, every_case, seed_of
 
 list_backends(MXFP8_QUANT, MXFP8_SCALED_MM)
 

@@ -9,9 +9,10 @@ import layers.quantization.compressed_tensors
 import layers.quantization.modelopt_fp8  # noqa: F401 both register themselves
 from layers.kernels.fp8.fp8_scaled_mm import FP8_SCALED_MM
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase, Method
 from testing.quant.fp8.methods import CHANNEL, DYNAMIC, SCALED_BACKENDS, STATIC
-from testing.quant.linear_cases import promised, seed_of
+from testing.quant.linear_cases import seed_of
 
 list_backends(FP8_SCALED_MM)
 _FLOAT8 = {"num_bits": 8, "type": "float", "symmetric": True}

@@ -8,16 +8,10 @@ import layers.quantization.fp8  # noqa: F401 registers itself
 from layers.kernels.fp8.fp8_scaled_mm import FP8_SCALED_MM
 from layers.kernels.fp8.static_fp8_quant import STATIC_FP8_QUANT
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase
 from testing.quant.fp8.methods import SCALED_BACKENDS, STATIC, STATIC_EXACT
-from testing.quant.linear_cases import (
-    case_id,
-    every_case,
-    linear_cases,
-    one_scale_cases,
-    promised,
-    seed_of,
-)
+from testing.quant.linear_cases import case_id, every_case, linear_cases, one_scale_cases, seed_of
 
 list_backends(FP8_SCALED_MM, STATIC_FP8_QUANT)
 CASES = [*every_case(STATIC), *one_scale_cases(STATIC)]

@@ -8,8 +8,9 @@ import layers.quantization.mxfp4  # noqa: F401 registers itself
 from layers.kernels.fp4.mxfp4_mm import MXFP4_MM
 from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase
-from testing.quant.linear_cases import case_id, every_case, promised, seed_of
+from testing.quant.linear_cases import case_id, every_case, seed_of
 from testing.quant.mxfp4.methods import W4A4, W4A4_BACKENDS
 
 list_backends(MXFP4_MM, MXFP4_QUANT)

@@ -7,8 +7,9 @@ import pytest
 import layers.quantization.modelopt_fp4  # noqa: F401 registers itself
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase
-from testing.quant.linear_cases import case_id, every_case, one_scale_cases, promised, seed_of
+from testing.quant.linear_cases import case_id, every_case, one_scale_cases, seed_of
 from testing.quant.nvfp4.methods import W4A16, W4A16_BACKENDS
 
 list_backends(W4A16_MM)

@@ -8,15 +8,9 @@ import layers.quantization.modelopt_fp4  # noqa: F401 registers itself
 from layers.kernels.fp4.nvfp4_mm import NVFP4_MM
 from layers.kernels.fp4.nvfp4_quant import NVFP4_QUANT
 from testing.harness.backends import list_backends, require_right_or_refused
+from testing.harness.device import promised
 from testing.harness.linear import LinearCase
-from testing.quant.linear_cases import (
-    case_id,
-    every_case,
-    linear_cases,
-    one_scale_cases,
-    promised,
-    seed_of,
-)
+from testing.quant.linear_cases import case_id, every_case, linear_cases, one_scale_cases, seed_of
 from testing.quant.nvfp4.methods import W4A4, W4A4_BACKENDS, W4A4_EXACT
 
 list_backends(NVFP4_MM, NVFP4_QUANT)
