@@ -56,7 +56,8 @@ def test_a_right_declaration_has_no_problem() -> None:
         ),
         (
             "skip_without_reason",
-            "skipped_on gives no reason for pool 'b200': write why the test would skip itself there",
+            "skipped_on gives no reason for pool 'b200': "
+            "write why the test would skip itself there",
         ),
         (
             "skipped_on_is_a_list",
