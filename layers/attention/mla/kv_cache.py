@@ -1,0 +1,89 @@
+"""The paged cache of latents that one MLA layer reads and writes."""
+
+from __future__ import annotations
+
+import torch
+
+from layers.kernels.fp8.e4m3 import encode
+
+CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+
+
+class MLAKVCache:
+    """Pages of latents, [kv_c | rotated k_pe] a token; `page_size` tokens of one request a page.
+
+    All heads and all ranks of a tensor parallel group hold the same latents. With float8_e4m3fn the
+    pages hold codes, e4m3(x / scale) rounded half to even and saturating, and a value is
+    code · scale. Slot s is offset s % page_size of page s // page_size.
+
+    Args:
+        num_pages, page_size: of the pool.
+        kv_lora_rank: R, values of kv_c.
+        qk_rope_head_dim: values of k_pe.
+        dtype: bfloat16, float16 or float8_e4m3fn.
+        device: of the pages; None is torch's default device.
+        scale: of float8_e4m3fn, 1.0 otherwise.
+
+    Attributes:
+        pages: (num_pages, page_size, R + rope) of dtype.
+
+    Raises:
+        ValueError: a dtype that no kernel reads, a scale that is not positive, or one without fp8.
+    """
+
+    def __init__(
+        self,
+        num_pages: int,
+        page_size: int,
+        kv_lora_rank: int,
+        qk_rope_head_dim: int,
+        dtype: torch.dtype = torch.bfloat16,
+        device: torch.device | str | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        _check(dtype, scale)
+        self.page_size = page_size
+        self.kv_lora_rank = kv_lora_rank
+        self.qk_rope_head_dim = qk_rope_head_dim
+        self.dtype = dtype
+        self.scale = float(scale)
+        shape = (num_pages, page_size, kv_lora_rank + qk_rope_head_dim)
+        self.pages = torch.zeros(shape, dtype=dtype, device=device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pages are."""
+        return self.pages.device
+
+    @property
+    def is_fp8(self) -> bool:
+        """Whether the pages hold codes."""
+        return self.dtype is torch.float8_e4m3fn
+
+    def write(self, slots: torch.Tensor, kv_c: torch.Tensor, k_pe: torch.Tensor) -> None:
+        """Puts new latents in their slots.
+
+        Args:
+            slots: (T,) int64, distinct.
+            kv_c: (T, R), k_pe: (T, rope) and rotated, float16 or bfloat16.
+        """
+        rows, pages = torch.cat((kv_c, k_pe), dim=-1), self.pages
+        if self.is_fp8:
+            # A tensor, as on CUDA torch divides by a Python number as a product with its
+            # reciprocal.
+            divisor = torch.full((), self.scale, dtype=torch.float32, device=rows.device)
+            rows, pages = encode(rows.float() / divisor).view(torch.uint8), pages.view(torch.uint8)
+        pages.flatten(0, 1).index_copy_(0, slots, rows.to(pages.dtype))
+
+
+def _check(dtype: torch.dtype, scale: float) -> None:
+    if dtype not in CACHE_DTYPES:
+        wanted = ", ".join(str(d) for d in CACHE_DTYPES)
+        raise ValueError(f"the latent cache's dtype is {dtype}, wanted one of {wanted}.")
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"the latent cache's scale is {scale!r}, wanted a positive number.")
+    if scale != 1 and dtype is not torch.float8_e4m3fn:
+        raise ValueError(
+            f"the latent cache's scale is {scale!r}, but a cache of {dtype} holds no codes that it "
+            f"would scale. Leave it at 1.0, or make the cache of torch.float8_e4m3fn."
+        )
