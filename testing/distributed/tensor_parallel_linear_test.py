@@ -21,7 +21,7 @@ from testing.harness.process_group import run_in_processes
 from testing.harness.verdict import Verdict
 from testing.oracles.arrays import Float64
 from testing.oracles.unquantised_formats import Unquantised
-from testing.quant.int8_methods import BLOCK, CHANNEL
+from testing.quant.int8.methods import BLOCK, CHANNEL
 from testing.strength.edits.weights import one_percent
 
 BF16 = Method(Unquantised(), None)

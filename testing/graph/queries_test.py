@@ -14,8 +14,8 @@ QUERIES: dict[str, str] = dict(
         r"^### (\d+)\..*?```sh\ntools/bazel query (.*?)\n```", README.read_text(), re.M | re.S
     )
 )
-CHANNEL = "//testing/quant:int8_channel_linear_test"
-BLOCK = "//testing/quant:int8_block_linear_test"
+CHANNEL = "//testing/quant/int8:channel_linear_test"
+BLOCK = "//testing/quant/int8:block_linear_test"
 
 # Labels that the answer to each must hold, and labels that it must not hold.
 EXPECTED: dict[str, tuple[set[str], set[str]]] = {

@@ -13,7 +13,7 @@ from layers.kernels.int8_block_scaled_mm import INT8_BLOCK_SCALED_MM
 from layers.kernels.int8_scaled_mm import INT8_SCALED_MM
 from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, LoadedLinear, build
-from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
+from testing.quant.int8.methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
 
 CASE = LinearCase(CHANNEL, "column", 4, {"": 128}, 128)
 BLOCK_CASE = replace(CASE, method=BLOCK)

@@ -10,8 +10,8 @@ import layers.quantization.w8a8_int8  # noqa: F401 all register themselves
 from testing.harness.device import promised
 from testing.harness.linear import Method
 from testing.oracles.unquantised_formats import Unquantised
-from testing.quant import int8_methods as int8
 from testing.quant.fp8 import methods as fp8
+from testing.quant.int8 import methods as int8
 from testing.quant.mxfp4 import methods as mxfp4
 from testing.quant.nvfp4 import methods as nvfp4
 

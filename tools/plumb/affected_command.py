@@ -30,7 +30,7 @@ plumb affected --base main --merge-base --head topic --format json  [dim]# for a
 
 plumb affected --base main --pool h100 --format bazel > tests.txt
 
-plumb affected --base main --why //testing/quant:int8_channel_linear_test_cpu
+plumb affected --base main --why //testing/quant/int8:channel_linear_test_cpu
 
 [bold]Exit codes[/bold]
 

@@ -30,7 +30,7 @@ from testing.harness.linear import (
     new_layer,
 )
 from testing.oracles.unquantised_formats import Unquantised
-from testing.quant.int8_methods import BLOCK, CHANNEL
+from testing.quant.int8.methods import BLOCK, CHANNEL
 
 Change = Callable[[Iterator[Named]], Iterator[Named]]
 MERGED = LinearCase(CHANNEL, "merged", 4, {"gate": 128, "up": 256}, 256, bias=True)

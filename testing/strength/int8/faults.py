@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testing.quant.int8_methods import BLOCK, CHANNEL
+from testing.quant.int8.methods import BLOCK, CHANNEL
 from testing.strength import common
 from testing.strength.common import GRID, NATURAL, RANGE, READ, TIES
 from testing.strength.edits import activations, products, weights

@@ -114,4 +114,4 @@ def test_flags_are_shown_without_a_value(workspace: Workspace) -> None:
 
 
 def test_the_target_in_the_help_is_one_of_this_repository(workspace: Workspace) -> None:
-    assert "int8_channel_linear_test_cpu" in workspace.plumb("affected", "--help").stdout
+    assert "int8:channel_linear_test_cpu" in workspace.plumb("affected", "--help").stdout

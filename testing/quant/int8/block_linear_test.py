@@ -8,7 +8,7 @@ import layers.quantization.blockwise_int8  # noqa: F401 registers itself
 from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, new_layer
 from testing.harness.linear_probes import examine_case
-from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS
+from testing.quant.int8.methods import BLOCK, BLOCK_BACKENDS
 from testing.quant.linear_cases import case_id, float32_case, linear_cases, odd_case, seed_of
 
 CASES = [*linear_cases(BLOCK), odd_case(BLOCK), float32_case(BLOCK)]

@@ -11,7 +11,7 @@ from testing.harness.device import device, promised
 from testing.harness.linear import LinearCase, Method, build
 from testing.harness.linear_probes import ActivationCodes, examine
 from testing.oracles.checkpoints import identity_checkpoint
-from testing.quant.int8_methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
+from testing.quant.int8.methods import BLOCK, BLOCK_BACKENDS, CHANNEL, CHANNEL_BACKENDS
 
 BACKENDS = [(CHANNEL, b) for b in promised(CHANNEL_BACKENDS)]
 BACKENDS += [(BLOCK, b) for b in promised(BLOCK_BACKENDS)]

@@ -14,7 +14,7 @@ from testing.oracles.arrays import Float64, Int8, Tensors
 from testing.oracles.checkpoints import LinearCheckpoint
 from testing.oracles.places import Layout, single_shard
 from testing.oracles.rounding import BF16, round_to
-from testing.quant.int8_methods import CHANNEL, CHANNEL_BACKENDS
+from testing.quant.int8.methods import CHANNEL, CHANNEL_BACKENDS
 from testing.quant.linear_cases import case_id, float32_case, linear_cases, odd_case, seed_of
 
 
