@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from layers.checkpoint_tensor import check_cast, check_dense, has_negative_e4m3
+from layers.checkpoint_tensor import check_cast, check_dense
 from layers.copyable import CopyableParameter
 from layers.errors import WeightLoadError
 from layers.non_finite import has_non_finite
@@ -281,72 +281,3 @@ class BiasParameter(ShardedParameter):
     """A bias (N,)."""
 
     dims = 1
-
-
-class ChannelScaleParameter(ShardedParameter):
-    """A scale for each row of the weight: (N, 1). Shards keep their own scales in their rows."""
-
-    must_be_finite = True
-
-    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
-        """(N, 1)."""
-        return super().__new__(cls, layout, column_unit=0, **options)
-
-    def __init__(self, layout: LinearLayout, **options: Any) -> None:
-        super().__init__(layout, column_unit=0, **options)
-
-
-class BlockScaleParameter(ShardedParameter):
-    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit)).
-
-    E4M3 scales (NVFP4) have no sign: kernels differ in whether they read that bit.
-    """
-
-    must_be_finite = True
-
-    def _check(self, shard: Shard, loaded: torch.Tensor) -> None:
-        super()._check(shard, loaded)
-        if loaded.dtype is torch.float8_e4m3fn and has_negative_e4m3(loaded):
-            raise WeightLoadError(
-                f"tensor for {self.label(shard.id)} holds {float(loaded.float().min()):g}, wanted "
-                f"block scales of at least 0. Quantise the model again."
-            )
-
-
-class PerTensorScaleParameter(ShardedParameter):
-    """A slot for each shard's 0-dim scale: (shards,). Post-load folds the slots as its kernel asks.
-
-    Checkpoints hold () or (1,) a shard; a fused tensor is one scale for all shards, or (shards,).
-    """
-
-    must_be_finite = True
-    dims = 1
-
-    @classmethod
-    def _own_shape(cls, layout: LinearLayout, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (len(layout.shards),)
-
-    def checkpoint_shape(self, shard: Shard) -> tuple[int, ...]:
-        """Of one shard: a scalar."""
-        return ()
-
-    def _split_fused(self, loaded: torch.Tensor) -> list[tuple[Shard, torch.Tensor]]:
-        shards = self.linear_layout.shards
-        if loaded.numel() == 1:
-            return [(shard, loaded) for shard in shards]
-        if tuple(loaded.shape) == (len(shards),):
-            return list(zip(shards, loaded.unbind(), strict=True))
-        raise WeightLoadError(
-            f"fused tensor for '{self.full_name}' has shape {tuple(loaded.shape)}, wanted "
-            f"one scale or ({len(shards)},), one a shard. Load single shards with their shard id."
-        )
-
-    def _check_shape(self, shard: Shard, loaded: torch.Tensor) -> None:
-        if tuple(loaded.shape) not in {(), (1,)}:
-            super()._check_shape(shard, loaded)
-
-    def _part(self, shard: Shard, loaded: torch.Tensor) -> torch.Tensor:
-        return loaded.reshape(())
-
-    def _copy(self, shard: Shard, loaded: torch.Tensor) -> None:
-        self.data[self.linear_layout.shards.index(shard)] = self._part(shard, loaded).detach()

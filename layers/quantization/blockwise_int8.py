@@ -15,7 +15,6 @@ import torch
 
 from layers.kernels.int8_block_scaled_mm import BLOCK, INT8_BLOCK_SCALED_MM
 from layers.kernels.per_token_group_int8_quant import PER_TOKEN_GROUP_INT8_QUANT
-from layers.parameter import BlockScaleParameter
 from layers.quantization.base import (
     LinearMethodBase,
     QuantizationConfig,
@@ -25,6 +24,7 @@ from layers.quantization.base import (
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod
+from layers.scale_parameter import BlockScaleParameter
 from layers.sharding import LinearLayout
 
 

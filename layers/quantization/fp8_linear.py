@@ -17,8 +17,12 @@ from layers.kernels.fp8.fp8_scaled_mm import FP8_SCALED_MM, TAKE_SCALARS
 from layers.kernels.fp8.per_token_fp8_quant import PER_TOKEN_FP8_QUANT
 from layers.kernels.fp8.per_token_group_fp8_quant import PER_TOKEN_GROUP_FP8_QUANT
 from layers.kernels.fp8.static_fp8_quant import STATIC_FP8_QUANT
-from layers.parameter import BlockScaleParameter, ChannelScaleParameter, PerTensorScaleParameter
 from layers.quantization.w8a8_linear import W8A8LinearMethod
+from layers.scale_parameter import (
+    BlockScaleParameter,
+    ChannelScaleParameter,
+    PerTensorScaleParameter,
+)
 from layers.sharding import LinearLayout
 
 INPUT_SCALE = "input_scale"

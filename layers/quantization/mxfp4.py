@@ -28,7 +28,7 @@ from layers.kernels.fp4.mxfp4_quant import MXFP4_QUANT
 from layers.kernels.fp4.scales import MXFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
-from layers.parameter import BlockScaleParameter, ModelWeightParameter, check_contiguous
+from layers.parameter import ModelWeightParameter, check_contiguous
 from layers.quantization.base import (
     LinearMethodBase,
     QuantizationConfig,
@@ -42,6 +42,7 @@ from layers.quantization.fp4_layer import (
 )
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
+from layers.scale_parameter import BlockScaleParameter
 from layers.sharding import LinearLayout
 
 SCHEMES = ("none", "dynamic")

@@ -22,7 +22,6 @@ from layers.kernels.capability import Backend
 from layers.kernels.fp4.swizzle import padded, swizzle, unswizzle
 from layers.kernels.fp8.mxfp8_quant import MXFP8_QUANT
 from layers.kernels.fp8.mxfp8_scaled_mm import BLOCK, MXFP8_SCALED_MM, decode_scales
-from layers.parameter import BlockScaleParameter
 from layers.quantization.base import (
     LinearMethodBase,
     QuantizationConfig,
@@ -32,6 +31,7 @@ from layers.quantization.base import (
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod
+from layers.scale_parameter import BlockScaleParameter
 from layers.sharding import LinearLayout
 
 

@@ -51,12 +51,7 @@ from layers.kernels.fp4.nvfp4_quant import NVFP4_QUANT
 from layers.kernels.fp4.scales import NVFP4
 from layers.kernels.fp4.swizzle import swizzle
 from layers.kernels.fp4.w4a16_mm import W4A16_MM
-from layers.parameter import (
-    BlockScaleParameter,
-    ModelWeightParameter,
-    PerTensorScaleParameter,
-    check_contiguous,
-)
+from layers.parameter import ModelWeightParameter, check_contiguous
 from layers.quantization.base import LinearMethodBase
 from layers.quantization.fp4_layer import (
     alpha_of,
@@ -65,6 +60,7 @@ from layers.quantization.fp4_layer import (
     check_whole_blocks,
     problem_of,
 )
+from layers.scale_parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.sharding import LinearLayout
 
 GROUP = NVFP4.group

@@ -13,7 +13,6 @@ import torch
 
 from layers.kernels.int8_scaled_mm import INT8_SCALED_MM
 from layers.kernels.per_token_int8_quant import PER_TOKEN_INT8_QUANT
-from layers.parameter import ChannelScaleParameter
 from layers.quantization.base import (
     LinearMethodBase,
     QuantizationConfig,
@@ -23,6 +22,7 @@ from layers.quantization.base import (
 from layers.quantization.prefix import is_layer_ignored
 from layers.quantization.registry import register
 from layers.quantization.w8a8_linear import W8A8LinearMethod
+from layers.scale_parameter import ChannelScaleParameter
 from layers.sharding import LinearLayout
 
 

@@ -33,9 +33,13 @@ from layers.kernels.moe.static_fp8_quant_by_expert import STATIC_FP8_QUANT_BY_EX
 from layers.moe.quantization.base import MoEMethodBase
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.w8a8 import W8A8MoEMethod
-from layers.parameter import BlockScaleParameter, ChannelScaleParameter, PerTensorScaleParameter
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.fp8 import Fp8Config
+from layers.scale_parameter import (
+    BlockScaleParameter,
+    ChannelScaleParameter,
+    PerTensorScaleParameter,
+)
 
 if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE

@@ -16,7 +16,7 @@ from layers.kernels.per_token_group_int8_quant import GROUP, PER_TOKEN_GROUP_INT
 from layers.kernels.per_token_int8_quant import PER_TOKEN_INT8_QUANT
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.w8a8 import W8A8MoEMethod
-from layers.parameter import BlockScaleParameter, ChannelScaleParameter
+from layers.scale_parameter import BlockScaleParameter, ChannelScaleParameter
 
 
 @register_moe("w8a8_int8")

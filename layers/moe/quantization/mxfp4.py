@@ -37,10 +37,10 @@ from layers.kernels.moe_fp4.fp4_grouped_mm import MXFP4_GROUPED_MM
 from layers.moe.parameter import ExpertParameter
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
-from layers.parameter import BlockScaleParameter
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.fp4_layer import check_whole_blocks
 from layers.quantization.mxfp4 import Mxfp4Config
+from layers.scale_parameter import BlockScaleParameter
 
 if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE

@@ -41,10 +41,10 @@ from layers.moe.parameter import ExpertParameter
 from layers.moe.quantization.nvfp4_scales import shared_input_scale
 from layers.moe.quantization.registry import register_moe
 from layers.moe.quantization.staged import StagedMoEMethod
-from layers.parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.fp4_layer import alpha_of, check_input_scale, check_whole_blocks
 from layers.quantization.modelopt_fp4 import ModelOptFp4Config
+from layers.scale_parameter import BlockScaleParameter, PerTensorScaleParameter
 
 if TYPE_CHECKING:
     from layers.moe.layer import FusedMoE

@@ -11,7 +11,8 @@ from layers.errors import WeightLoadError
 from layers.linear.column import ColumnParallelLinear
 from layers.linear.merged_column import MergedColumnParallelLinear
 from layers.non_finite import has_non_finite
-from layers.parameter import BlockScaleParameter, ModelWeightParameter, PerTensorScaleParameter
+from layers.parameter import ModelWeightParameter
+from layers.scale_parameter import BlockScaleParameter, PerTensorScaleParameter
 from layers.sharding import LinearLayout, ShardId, Span
 
 MERGED: Sequence[ShardId] = (0, 1, 2)
