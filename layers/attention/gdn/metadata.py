@@ -19,6 +19,7 @@ class GDNMetadata:
         mode: "extend", any number of tokens a request, or "decode", one.
         state_indices: (B,) int32 or int64, each request's slot in the state.
         cu_seqlens: (B + 1,) int32, where each request's tokens begin; extend only.
+        cu_seqlens_cpu: the same on the CPU, for kernels that plan on the host.
         request_of_token: (T,) int32; extend only.
         has_initial_state: (B,) bool, whether the slot holds what came before; a request without
             starts from zeros, whatever its slot holds; extend only.
@@ -28,6 +29,7 @@ class GDNMetadata:
     mode: Literal["extend", "decode"]
     state_indices: torch.Tensor
     cu_seqlens: torch.Tensor | None = None
+    cu_seqlens_cpu: torch.Tensor | None = None
     request_of_token: torch.Tensor | None = None
     has_initial_state: torch.Tensor | None = None
     query_lens: tuple[int, ...] = ()
@@ -69,10 +71,12 @@ class GDNMetadata:
         _check_slots("extend", slots)
         lengths = torch.tensor(lens)
         request = torch.arange(len(lens)).repeat_interleave(lengths)
+        starts = torch.tensor([0, *lengths.cumsum(0)], dtype=torch.int32)
         return cls(
             mode="extend",
             state_indices=torch.tensor(slots, device=device),
-            cu_seqlens=torch.tensor([0, *lengths.cumsum(0)], dtype=torch.int32, device=device),
+            cu_seqlens=starts.to(device),
+            cu_seqlens_cpu=starts,
             request_of_token=request.to(device, torch.int32),
             has_initial_state=torch.tensor(initial, device=device),
             query_lens=lens,

@@ -1,0 +1,65 @@
+"""The gated delta rule over chunks of tokens by flash-linear-attention's Triton kernels.
+
+Queries, keys, the updates and the state at each chunk's start are rounded to the inputs' dtype
+before a product; sums, gates and the state that is carried on are float32.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from layers.attention.gdn.metadata import GDNMetadata
+from layers.kernels.capability import device_arch
+from layers.kernels.gdn.gates import Gates
+from layers.kernels.gdn.heads import Heads
+from layers.kernels.gdn.l2_norm_triton import normalise_queries_and_keys
+from layers.kernels.gdn.states import gather, scatter
+
+# By compute capability, as the package's own tuner may not take what races on another.
+_CONFIGS = {(9, 0): Path(__file__).parent / "fla_configs" / "sm90"}
+
+
+def _load() -> Callable[..., Any]:
+    """The package's prefill, with its kernels' sizes fixed where they are known.
+
+    The package reads these settings when it is imported. Its tuner would compile some forty kernels
+    for each new shape, half a minute of them, and take now one and now another, which differ in
+    their last bits; another package that is installed would take the call over.
+    """
+    folder = _CONFIGS.get(device_arch(torch.device("cuda", torch.cuda.current_device())))
+    os.environ.setdefault("FLA_DISABLE_BACKEND_DISPATCH", "1")
+    if folder is not None:
+        os.environ.setdefault("FLA_CACHE_MODE", "default")
+        os.environ.setdefault("FLA_CONFIG_DIR", str(folder))
+    from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+
+    return chunk_gated_delta_rule  # type: ignore[no-any-return]
+
+
+_chunk_gated_delta_rule = _load()
+
+
+def extend(
+    mixed: torch.Tensor, gates: Gates, ssm: torch.Tensor, metadata: GDNMetadata, heads: Heads
+) -> torch.Tensor:
+    """As `layers.kernels.gdn.chunked.extend`, of float16 or bfloat16 and Dk of at most 256."""
+    mixed = mixed.contiguous()
+    q, k = normalise_queries_and_keys(mixed, heads)
+    v = heads.split(mixed)[2].contiguous()
+    g, beta = gates.values()
+    out, states = _chunk_gated_delta_rule(
+        *(x[None] for x in (q, k, v, g, beta)),
+        scale=heads.scale,
+        initial_state=gather(ssm, metadata),
+        output_final_state=True,
+        state_v_first=True,
+        cu_seqlens=metadata.cu_seqlens,
+        cu_seqlens_cpu=metadata.cu_seqlens_cpu,
+    )
+    scatter(ssm, states, metadata)
+    return out[0]
