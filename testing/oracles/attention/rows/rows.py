@@ -1,0 +1,101 @@
+"""An attention layer's output beside the exact one: elements, and the power of what is off.
+
+got (T, H, D): token, head, value. Two questions:
+
+- Element: y must lie in [round(r - a), round(r + a)], a the model's bound.
+- Power: of a place (all of it, a head, a request, a token) Σ(y - r)² must not exceed what the model
+  expects, Σ(s² + h) with s the model's deviation and h = ulp²/12 of the last rounding, by more than
+  chance. The errors of one token and head may all have one cause (a rounded query turns every value
+  of its output): taken to be wholly dependent, a row of them has one degree of freedom, while the
+  output's own rounding has D. So the sum has mean m = Σ(s² + h), and variance at most
+  Σ_rows 2·(Σ_D s²)² + Σ(2h² + 4s²h): that of a χ² with 2m²/variance degrees of freedom, scaled
+  (Satterthwaite, Biometrics 2, 1946). A family of places is tested at FALSE_ALARMS in all, by
+  Bonferroni. s is an upper estimate, so that less than the expected power is no alarm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from testing.oracles.arrays import Float64, Mask
+from testing.oracles.attention.paging import Int64
+from testing.oracles.error_model.noise import Noise
+from testing.oracles.rounding import FloatType, round_to, ulp
+
+FALSE_ALARMS = 1e-6
+
+
+@dataclass(frozen=True)
+class Rows:
+    """got, exact: (T, H, D); requests: (T,) which request each token belongs to."""
+
+    got: Float64
+    exact: Float64
+    noise: Noise
+    kind: FloatType
+    requests: Int64
+
+    def outside(self) -> Mask:
+        """(T, H, D) where y is beyond the bound."""
+        low = round_to(self.exact - self.noise.bound, self.kind)
+        high = round_to(self.exact + self.noise.bound, self.kind)
+        return ~((low <= self.got) & (self.got <= high))
+
+    def families(self) -> dict[str, Mapping[str, Mask]]:
+        """{family: {place: (T, H) bool}}, from the largest to the smallest."""
+        tokens, heads = self.got.shape[:2]
+        t, h = np.indices((tokens, heads))
+        found: dict[str, Mapping[str, Mask]] = {"whole": {"the whole output": t >= 0}}
+        if len(names := np.unique(self.requests)) > 1:
+            found["request"] = {f"request {b}": self.requests[t] == b for b in names}
+        if heads > 1:
+            found["head"] = {f"head {i}": h == i for i in range(heads)}
+        if tokens > 1:
+            found["token"] = {self.token(i): t == i for i in range(tokens)}
+        return found
+
+    def token(self, index: int) -> str:
+        """`token 3 of request 1`, counted within the request's part of the call."""
+        request = self.requests[index]
+        return f"token {index - int(np.argmax(self.requests == request))} of request {request}"
+
+    def excess(self) -> dict[str, "Excess"]:
+        """Every family's power."""
+        h = ulp(self.exact, self.kind) ** 2 / 12
+        variance = self.noise.std**2
+        seen = ((self.got - self.exact) ** 2).sum(axis=2)
+        mean = (variance + h).sum(axis=2)
+        of_mean = 2 * variance.sum(axis=2) ** 2 + (2 * h**2 + 4 * variance * h).sum(axis=2)
+        return {
+            family: Excess.of(places, seen, mean, of_mean)
+            for family, places in self.families().items()
+        }
+
+
+@dataclass(frozen=True)
+class Excess:
+    """One family. ratio: power seen over power expected; limit: that chance allows."""
+
+    places: tuple[str, ...]
+    masks: tuple[Mask, ...]
+    ratio: Float64
+    limit: Float64
+
+    @classmethod
+    def of(
+        cls, places: Mapping[str, Mask], seen: Float64, mean: Float64, variance: Float64
+    ) -> "Excess":
+        """Sums over each place of (T, H) arrays."""
+        masks = tuple(places.values())
+        s, m, v = (np.array([a[mask].sum() for mask in masks]) for a in (seen, mean, variance))
+        m = np.maximum(m, np.finfo(float).tiny)
+        freedom = np.maximum(2 * m**2 / np.maximum(v, np.finfo(float).tiny), 1.0)
+        limit = chi2.isf(FALSE_ALARMS / len(masks), freedom) / freedom
+        return cls(tuple(places), masks, s / m, limit)
+
+    @property
+    def rejected(self) -> Mask:
+        """Places whose power is beyond chance; a NaN is."""
+        return ~(self.ratio <= self.limit)
