@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from layers.kernels.capability import Needs, Problem
+from layers.kernels.capability import Arch, Needs, Problem, arch_name, device_arch
 
 if TYPE_CHECKING:
     from layers.attention.kv_cache import PagedKVCache
@@ -109,27 +109,36 @@ class AttentionProblem(Problem):
 class AttentionNeeds(Needs):
     """`Needs` with the limits of an attention kernel; None leaves a limit out.
 
-    head_dims: of keys and of values.
+    head_dims: that keys and values may have.
     max_head_dim: of the larger of the two.
     same_head_dims: values as wide as keys.
-    groups: query heads for each key-value head.
-    page_sizes, kv_dtypes: of the cache.
-    fp8_modes: those that read a cache of float8_e4m3fn.
-    window, soft_cap, draft: whether it has them at all.
+    fp8_min_arch: that reads a cache of float8_e4m3fn.
     sinks_modes: those that take sinks.
-    sinks_alone: sinks exclude a soft cap.
+    sinks_with_soft_cap: whether they take a soft cap beside them.
     """
 
     head_dims: tuple[int, ...] | None = None
     max_head_dim: int | None = None
     same_head_dims: bool = False
-    groups: tuple[int, ...] | None = None
-    page_sizes: tuple[int, ...] | None = None
-    kv_dtypes: tuple[torch.dtype, ...] | None = None
-    modes: tuple[str, ...] = ("extend", "decode", "draft")
+    fp8_min_arch: Arch | None = None
     sinks_modes: tuple[str, ...] = ("extend", "decode", "draft")
-    sinks_dtypes: tuple[torch.dtype, ...] | None = None
     sinks_with_soft_cap: bool = True
+
+    def unmet(self, device: torch.device, problem: Problem) -> str | None:
+        """Why the backend cannot run, or None if it can."""
+        return super().unmet(device, problem) or self._unmet_fp8(device, problem)
+
+    def _unmet_fp8(self, device: torch.device, problem: Problem) -> str | None:
+        assert isinstance(problem, AttentionProblem)
+        if self.fp8_min_arch is None or problem.kv_dtype is not torch.float8_e4m3fn:
+            return None
+        arch = device_arch(device)
+        if arch >= self.fp8_min_arch:
+            return None
+        return (
+            f"needs CUDA {arch_name(self.fp8_min_arch)} or newer for a KV cache of "
+            f"{problem.kv_dtype}, '{device}' is {arch_name(arch)}"
+        )
 
     def _unmet_problem(self, problem: Problem) -> str | None:
         assert isinstance(problem, AttentionProblem) and problem.spec is not None
@@ -137,7 +146,7 @@ class AttentionNeeds(Needs):
             super()._unmet_problem(problem)
             or self._unmet_heads(problem.spec)
             or self._unmet_cache(problem)
-            or self._unmet_sinks(problem.spec, problem)
+            or self._unmet_sinks(problem)
         )
 
     def _unmet_heads(self, spec: AttentionSpec) -> str | None:
@@ -148,42 +157,28 @@ class AttentionNeeds(Needs):
                 return f"needs {name} of at most {self.max_head_dim}, it is {size}"
         if self.same_head_dims and spec.head_dim != spec.v_head_dim:
             return f"needs v_head_dim equal to head_dim {spec.head_dim}, it is {spec.v_head_dim}"
-        if self.groups is not None and spec.group not in self.groups:
-            return (
-                f"needs {_either(self.groups)} query heads for each key-value head, there are "
-                f"{spec.group}"
-            )
         return None
 
     def _unmet_cache(self, problem: AttentionProblem) -> str | None:
-        if problem.mode not in self.modes:
-            return f"has no mode '{problem.mode}', only {_either(self.modes)}"
-        size, dtype = problem.page_size, problem.kv_dtype
-        if size is not None and self.page_sizes is not None and size not in self.page_sizes:
-            return f"needs pages of {_either(self.page_sizes)} tokens, they have {size}"
-        if dtype is not None and self.kv_dtypes is not None and dtype not in self.kv_dtypes:
-            return f"needs a KV cache of {_either(self.kv_dtypes)}, it is of {dtype}"
-        if dtype is not None and dtype.itemsize > 1 and dtype is not problem.dtype:
-            return (
-                f"needs a KV cache of the queries' {problem.dtype}, or of torch.float8_e4m3fn, it "
-                f"is of {dtype}"
-            )
-        return None
+        dtype = problem.kv_dtype
+        if dtype in (None, problem.dtype, torch.float8_e4m3fn):
+            return None
+        return (
+            f"needs a KV cache of the queries' {problem.dtype}, or of torch.float8_e4m3fn, it is "
+            f"of {dtype}"
+        )
 
-    def _unmet_sinks(self, spec: AttentionSpec, problem: AttentionProblem) -> str | None:
-        if not spec.has_sinks:
+    def _unmet_sinks(self, problem: AttentionProblem) -> str | None:
+        spec = problem.spec
+        if spec is None or not spec.has_sinks:
             return None
         if problem.mode not in self.sinks_modes:
-            return f"has no sinks in mode '{problem.mode}'" + (
-                f", only in {_either(self.sinks_modes)}" if self.sinks_modes else ""
-            )
-        if self.sinks_dtypes is not None and problem.dtype not in self.sinks_dtypes:
-            return f"needs inputs of {_either(self.sinks_dtypes)} with sinks, not {problem.dtype}"
-        if not self.sinks_with_soft_cap and spec.logit_soft_cap:
-            return f"has no sinks with a soft cap, which is {spec.logit_soft_cap:g}"
+            return f"takes sinks in mode {_either(self.sinks_modes)}, not '{problem.mode}'"
+        if spec.logit_soft_cap and not self.sinks_with_soft_cap:
+            return f"takes sinks without a soft cap, which is {spec.logit_soft_cap:g}"
         return None
 
 
 def _either(values: tuple[object, ...]) -> str:
-    *most, last = (str(value) for value in values)
+    *most, last = (repr(value) for value in values)
     return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,150 @@
+"""Attention over paged keys and values by our Triton kernel: which tiles, how many splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+
+from layers.kernels.attention.paged_triton import attend_kernel, combine_kernel
+from layers.kernels.attention.problem import AttentionBackend, AttentionSpec
+
+if TYPE_CHECKING:
+    from layers.attention.kv_cache import PagedKVCache
+    from layers.attention.metadata import AttentionMetadata
+
+# Programs wanted on each multiprocessor, and the fewest keys that a split is worth.
+PROGRAMS_EACH = 2
+KEYS_A_SPLIT = 256
+MAX_SPLITS = 64
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Rows (tokens times heads of a group) and keys of a step, and how a GPU works on them."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+
+
+def choose_tiles(rows: int, head_dim: int) -> Tiles:
+    """Tiles for the longest request's `rows` = tokens · group, by the larger head dimension.
+
+    Keys and values of all stages lie in shared memory: 227 KiB on sm90.
+    """
+    wide = head_dim > 128
+    if rows <= 16:
+        return Tiles(16, 32 if wide else 64, warps=4, stages=3)
+    if rows <= 64:
+        return Tiles(32 if rows <= 32 else 64, 32 if wide else 64, warps=4, stages=3)
+    return Tiles(64 if wide else 128, 64, warps=4 if wide else 8, stages=2 if wide else 3)
+
+
+def choose_splits(programs: int, capacity: int, multiprocessors: int) -> int:
+    """Into how many parts the keys are divided, so that every multiprocessor has work.
+
+    Args:
+        programs: without splits.
+        capacity: keys that a request has room for. Its keys themselves are not looked at, so that a
+            captured CUDA graph stays right for other lengths.
+        multiprocessors: of the GPU.
+    """
+    wanted = PROGRAMS_EACH * multiprocessors // max(programs, 1)
+    return max(1, min(wanted, triton.cdiv(capacity, KEYS_A_SPLIT), MAX_SPLITS))
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """Of a GPU."""
+    count: int = torch.cuda.get_device_properties(device).multi_processor_count
+    return count
+
+
+class TritonAttention(AttentionBackend):
+    """On GPUs from sm80 on; fp8 caches from sm89 on."""
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        cache: PagedKVCache,
+        metadata: AttentionMetadata,
+        sinks: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """As `AttentionBackend.__call__`."""
+        rows = metadata.max_query_len * self.spec.group
+        tiles = choose_tiles(rows, max(self.spec.head_dim, self.spec.v_head_dim))
+        programs = triton.cdiv(rows, tiles.rows) * self.spec.num_kv_heads * metadata.num_requests
+        capacity = metadata.max_kv_len
+        splits = choose_splits(programs, capacity, multiprocessors(q.device))
+        # Triton launches on the current device, whatever the tensors' is.
+        with torch.cuda.device_of(q):
+            return launch(self.spec, q, cache, metadata, sinks, tiles, splits)
+
+
+def launch(
+    spec: AttentionSpec,
+    q: torch.Tensor,
+    cache: PagedKVCache,
+    metadata: AttentionMetadata,
+    sinks: torch.Tensor | None,
+    tiles: Tiles,
+    splits: int,
+) -> torch.Tensor:
+    """Runs the kernels; arguments and result as of `AttentionBackend.__call__`."""
+    q = q if q.stride(2) == 1 else q.contiguous()
+    tokens = q.shape[0]
+    out = q.new_empty((tokens, spec.num_heads, spec.v_head_dim))
+    if splits > 1:
+        parts = q.new_empty((splits, *out.shape), dtype=torch.float32)
+        logs = q.new_empty((splits, *out.shape[:2]), dtype=torch.float32)
+    else:
+        parts = logs = out
+    mask = metadata.mask
+    rows = metadata.max_query_len * spec.group
+    width = triton.next_power_of_2(spec.v_head_dim)
+    grid = (triton.cdiv(rows, tiles.rows) * splits, spec.num_kv_heads, metadata.num_requests)
+    attend_kernel[grid](
+        *(q, cache.k, cache.v, out, parts, logs, q if sinks is None else sinks),
+        *(metadata.qo_indptr, metadata.kv_lens, metadata.page_table),
+        *(
+            q if mask is None else mask.view(torch.uint8),
+            metadata.positions,
+            tokens,
+            spec.num_heads,
+        ),
+        *(metadata.page_table.stride(0), q.stride(0), q.stride(1)),
+        *(cache.k.stride(1), cache.k.stride(2), cache.v.stride(1), cache.v.stride(2)),
+        *(spec.scaling * cache.k_scale, cache.v_scale),
+        GROUP=spec.group,
+        CAP=spec.logit_soft_cap,
+        WINDOW=spec.sliding_window or 0,
+        DRAFT=mask is not None,
+        SINKS=sinks is not None,
+        SPLITS=splits,
+        D=spec.head_dim,
+        DV=spec.v_head_dim,
+        BLOCK_D=max(16, triton.next_power_of_2(spec.head_dim)),
+        BLOCK_DV=max(16, width),
+        PAGE=metadata.page_size,
+        BLOCK_M=tiles.rows,
+        BLOCK_N=tiles.keys,
+        num_warps=tiles.warps,
+        num_stages=tiles.stages,
+    )
+    if splits > 1:
+        combine_kernel[(tokens * spec.num_heads,)](
+            *(parts, logs, q if sinks is None else sinks, out, tokens, spec.num_heads),
+            cache.v_scale,
+            SINKS=sinks is not None,
+            SPLITS=splits,
+            DV=spec.v_head_dim,
+            BLOCK_S=max(2, triton.next_power_of_2(splits)),
+            BLOCK_DV=max(16, width),
+            num_warps=2,
+        )
+    return out

@@ -1,0 +1,359 @@
+# The arguments of a kernel have no Python types.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+"""The Triton kernel of `layers.kernels.attention`, for extend, decode and draft tokens alike.
+
+A program has a tile of rows and a split of the keys. A row is one query token with one of the query
+heads that share a key-value head, so that few tokens fill the tensor cores and a key is read once
+for the whole group. Softmax is online, in float32, to base 2; its weights are rounded to the dtype
+of the queries for the product with the values, as the tensor cores take them.
+
+With several splits each stores its part of the output, in float32, with the logarithm of its
+weights' sum; `combine_kernel` puts them together.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def _slots(page_row, keys, inside, PAGE: tl.constexpr):
+    """Where keys (n,) lie, counted in tokens from the first page."""
+    page = tl.load(page_row + keys // PAGE, mask=inside, other=0).to(tl.int64)
+    return page * PAGE + keys % PAGE
+
+
+@triton.jit
+def _tile(head, slots, inside, stride, dims, D: tl.constexpr, ALL: tl.constexpr):
+    """(n, dims) of keys or values; what lies outside is 0, and is not read."""
+    ptrs = head + slots[:, None] * stride + dims[None, :]
+    if ALL and dims.shape[0] == D:
+        tile = tl.load(ptrs)
+    else:
+        tile = tl.load(ptrs, mask=inside[:, None] & (dims[None, :] < D), other=0.0)
+    return tile
+
+
+@triton.jit
+def _capped(scores, scale, CAP: tl.constexpr):
+    """Logits to base 2: scaled, then cap · tanh(logit / cap)."""
+    if CAP > 0.0:
+        # tanh(x) = 1 - 2 / (exp(2x) + 1), which saturates as it should where exp overflows.
+        doubled = tl.exp2(scores * (scale * (2.0 / CAP) * LOG2E))
+        capped = (CAP * LOG2E) * (1.0 - 2.0 / (doubled + 1.0))
+    else:
+        capped = scores * (scale * LOG2E)
+    return capped
+
+
+@triton.jit
+def _seen(keys, rows, draft, WINDOW: tl.constexpr, DRAFT: tl.constexpr):
+    """Which of keys (n,) each row sees, by its token and its position: (rows, n)."""
+    tokens, positions = rows
+    mask_ptr, places_ptr, prefix, queries = draft
+    places = keys
+    if DRAFT:
+        behind = keys - prefix
+        is_draft = (behind >= 0) & (behind < queries)
+        at = tokens[:, None] * queries + behind[None, :]
+        shown = is_draft[None, :] & (tokens[:, None] < queries)
+        seen = (tl.load(mask_ptr + at, mask=shown, other=0) != 0) | (behind < 0)[None, :]
+        if WINDOW > 0:
+            drafted = tl.load(places_ptr + behind, mask=is_draft, other=0).to(tl.int32)
+            places = tl.where(is_draft, drafted, keys)
+    else:
+        seen = keys[None, :] <= positions[:, None]
+    if WINDOW > 0:
+        seen &= places[None, :] > positions[:, None] - WINDOW
+    return seen
+
+
+@triton.jit
+def _span(
+    state,
+    q,
+    span,
+    rows,
+    pages,
+    draft,
+    scale,
+    CAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    DRAFT: tl.constexpr,
+    MASKED: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Goes over the keys of a span; without MASKED every row sees them all."""
+    out, peak, total = state
+    first, last, limit = span
+    page_row, k_head, v_head, k_stride, v_stride, k_dims, v_dims = pages
+    for start in range(first, last, BLOCK_N):
+        keys = start + tl.arange(0, BLOCK_N)
+        inside = keys < limit
+        slots = _slots(page_row, keys, inside, PAGE)
+        k = _tile(k_head, slots, inside, k_stride, k_dims, D, not MASKED).to(q.dtype)
+        scores = _capped(tl.dot(q, tl.trans(k)), scale, CAP)
+        if MASKED:
+            seen = _seen(keys, rows, draft, WINDOW, DRAFT) & inside[None, :]
+            scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(peak, tl.max(scores, 1))
+        # A row that has seen nothing yet would take infinity from infinity.
+        level = tl.where(higher == float("-inf"), 0.0, higher) if MASKED else higher
+        weights = tl.exp2(scores - level[:, None])
+        shrink = tl.exp2(peak - level)
+        total = total * shrink + tl.sum(weights, 1)
+        v = _tile(v_head, slots, inside, v_stride, v_dims, DV, not MASKED).to(q.dtype)
+        out = tl.dot(weights.to(q.dtype), v, out * shrink[:, None])
+        peak = higher
+    return out, peak, total
+
+
+@triton.jit
+def _spans(
+    prefix,
+    queries,
+    earliest,
+    latest,
+    split,
+    WINDOW: tl.constexpr,
+    DRAFT: tl.constexpr,
+    SPLITS: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """A split's keys [first, last), those that all rows see, [low, high), and the last of any row.
+
+    Steps start at the first key of any row, so that all but `last` lie whole steps from it.
+    """
+    if DRAFT:
+        # The depth of a draft token in its tree is not looked at, and is at least 0.
+        end, every_end = prefix + queries, prefix
+        latest = prefix + queries
+        earliest = 0
+    else:
+        end, every_end = prefix + latest + 1, prefix + earliest + 1
+    begin, every_begin = prefix * 0, prefix * 0
+    if WINDOW > 0:
+        begin = tl.maximum(prefix + earliest - WINDOW + 1, 0)
+        every_begin = tl.maximum(prefix + latest - WINDOW + 1, 0)
+    share = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), SPLITS) * BLOCK_N
+    first = tl.minimum(begin + split * share, end)
+    last = tl.minimum(first + share, end)
+    low = begin + tl.cdiv(every_begin - begin, BLOCK_N) * BLOCK_N
+    high = begin + tl.maximum(every_end - begin, 0) // BLOCK_N * BLOCK_N
+    low = tl.minimum(tl.maximum(low, first), last)
+    high = tl.minimum(tl.maximum(high, low), last)
+    return first, low, high, last, end
+
+
+@triton.jit
+def _store_part(state, at, inside, part_ptr, log_ptr, v_dims, some, DV: tl.constexpr):
+    """A split's part of the output, and the logarithm to base 2 of its weights' sum."""
+    out, peak, total = state
+    tl.store(log_ptr + at, peak + tl.log2(total), mask=inside)
+    out = out / tl.where(total > 0, total, 1.0)[:, None]
+    # A split without keys stores nothing.
+    within = (inside & some)[:, None] & (v_dims[None, :] < DV)
+    tl.store(part_ptr + at[:, None] * DV + v_dims[None, :], out, mask=within)
+
+
+@triton.jit
+def _store_out(
+    state,
+    at,
+    inside,
+    out_ptr,
+    sinks_ptr,
+    heads,
+    v_dims,
+    v_scale,
+    SINKS: tl.constexpr,
+    DV: tl.constexpr,
+):
+    """The output, rounded once; a head's sink takes its share of the sum."""
+    out, peak, total = state
+    if SINKS:
+        sink = tl.load(sinks_ptr + heads, mask=inside, other=0.0) * LOG2E
+        higher = tl.maximum(peak, sink)
+        shrink = tl.exp2(peak - higher)
+        total = total * shrink + tl.exp2(sink - higher)
+        out *= shrink[:, None]
+    out = out / total[:, None] * v_scale
+    within = inside[:, None] & (v_dims[None, :] < DV)
+    ptrs = out_ptr + at[:, None] * DV + v_dims[None, :]
+    tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=within)
+
+
+@triton.jit(do_not_specialize=["tokens_in_all", "table_stride"])
+def attend_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    part_ptr,
+    log_ptr,
+    sinks_ptr,
+    indptr_ptr,
+    lens_ptr,
+    table_ptr,
+    mask_ptr,
+    places_ptr,
+    tokens_in_all,
+    num_heads,
+    table_stride,
+    q_stride,
+    q_head_stride,
+    k_stride,
+    k_head_stride,
+    v_stride,
+    v_head_stride,
+    scale,
+    v_scale,
+    GROUP: tl.constexpr,
+    CAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    DRAFT: tl.constexpr,
+    SINKS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Grid: (tiles of rows times SPLITS, key-value heads, requests)."""
+    kv_head, request = tl.program_id(1), tl.program_id(2)
+    split = tl.program_id(0) % SPLITS
+    # The last rows see the most keys, so they start first.
+    row = (tl.num_programs(0) // SPLITS - 1 - tl.program_id(0) // SPLITS) * BLOCK_M
+    begin = tl.load(indptr_ptr + request)
+    queries = tl.load(indptr_ptr + request + 1) - begin
+    if row >= queries * GROUP:
+        return
+    prefix = tl.load(lens_ptr + request) - queries
+    row_of_tile = row + tl.arange(0, BLOCK_M)
+    tokens = row_of_tile // GROUP
+    heads = kv_head * GROUP + row_of_tile % GROUP
+    inside = tokens < queries
+    places_ptr += begin
+    positions = prefix + tokens
+    if DRAFT:
+        positions = tl.load(places_ptr + tokens, mask=inside, other=0).to(tl.int32)
+    latest = tl.minimum((row + BLOCK_M - 1) // GROUP, queries - 1)
+    first, low, high, last, end = _spans(
+        prefix, queries, row // GROUP, latest, split, WINDOW, DRAFT, SPLITS, BLOCK_N
+    )
+
+    k_dims, v_dims = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_DV)
+    q_ptrs = q_ptr + (begin + tokens).to(tl.int64)[:, None] * q_stride
+    q_ptrs += heads[:, None] * q_head_stride + k_dims[None, :]
+    q = tl.load(q_ptrs, mask=inside[:, None] & (k_dims[None, :] < D), other=0.0)
+    rows = (tokens, positions)
+    page_row = table_ptr + request.to(tl.int64) * table_stride
+    k_head, v_head = k_ptr + kv_head * k_head_stride, v_ptr + kv_head * v_head_stride
+    pages = (page_row, k_head, v_head, k_stride, v_stride, k_dims, v_dims)
+    draft = (mask_ptr + request.to(tl.int64) * queries * queries, places_ptr, prefix, queries)
+    out = tl.zeros((BLOCK_M, BLOCK_DV), tl.float32)
+    peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    state = (out, peak, tl.zeros((BLOCK_M,), tl.float32))
+    if WINDOW > 0:
+        state = _span(
+            state,
+            q,
+            (first, low, end),
+            rows,
+            pages,
+            draft,
+            scale,
+            CAP,
+            WINDOW,
+            DRAFT,
+            True,
+            D,
+            DV,
+            PAGE,
+            BLOCK_N,
+        )
+    state = _span(
+        state,
+        q,
+        (low, high, end),
+        rows,
+        pages,
+        draft,
+        scale,
+        CAP,
+        WINDOW,
+        DRAFT,
+        False,
+        D,
+        DV,
+        PAGE,
+        BLOCK_N,
+    )
+    state = _span(
+        state,
+        q,
+        (high, last, end),
+        rows,
+        pages,
+        draft,
+        scale,
+        CAP,
+        WINDOW,
+        DRAFT,
+        True,
+        D,
+        DV,
+        PAGE,
+        BLOCK_N,
+    )
+
+    at = (begin + tokens).to(tl.int64) * num_heads + heads
+    if SPLITS > 1:
+        at += split * tokens_in_all.to(tl.int64) * num_heads
+        _store_part(state, at, inside, part_ptr, log_ptr, v_dims, first < last, DV)
+    else:
+        _store_out(state, at, inside, out_ptr, sinks_ptr, heads, v_dims, v_scale, SINKS, DV)
+
+
+@triton.jit(do_not_specialize=["tokens_in_all"])
+def combine_kernel(
+    part_ptr,
+    log_ptr,
+    sinks_ptr,
+    out_ptr,
+    tokens_in_all,
+    num_heads,
+    v_scale,
+    SINKS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    DV: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+):
+    """Grid: (tokens · query heads,). Weighs the splits' parts by their sums."""
+    at = tl.program_id(0).to(tl.int64)
+    splits, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_DV)
+    ats = splits * tokens_in_all.to(tl.int64) * num_heads + at
+    logs = tl.load(log_ptr + ats, mask=splits < SPLITS, other=float("-inf"))
+    peak = tl.max(logs, 0)
+    if SINKS:
+        sink = tl.load(sinks_ptr + at % num_heads) * LOG2E
+        peak = tl.maximum(peak, sink)
+    weights = tl.exp2(logs - peak)
+    total = tl.sum(weights, 0)
+    if SINKS:
+        total += tl.exp2(sink - peak)
+    # A split without keys has stored nothing.
+    some = (logs > float("-inf"))[:, None] & (dims[None, :] < DV)
+    parts = tl.load(part_ptr + ats[:, None] * DV + dims[None, :], mask=some, other=0.0)
+    out = tl.sum(parts * weights[:, None], 0) / total * v_scale
+    tl.store(out_ptr + at * DV + dims, out.to(out_ptr.dtype.element_ty), mask=dims < DV)
