@@ -76,12 +76,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Excess:
-    """One family. ratio: power seen over power expected; limit: that chance allows."""
+    """One family.
+
+    ratio: power seen over power expected; limit: that chance allows.
+    freedom: degrees of freedom of each place's sum.
+    """
 
     places: tuple[str, ...]
-    masks: tuple[Mask, ...]
     ratio: Float64
     limit: Float64
+    freedom: Float64
 
     @classmethod
     def of(
@@ -93,9 +97,15 @@ class Excess:
         m = np.maximum(m, np.finfo(float).tiny)
         freedom = np.maximum(2 * m**2 / np.maximum(v, np.finfo(float).tiny), 1.0)
         limit = chi2.isf(FALSE_ALARMS / len(masks), freedom) / freedom
-        return cls(tuple(places), masks, s / m, limit)
+        return cls(tuple(places), s / m, limit, freedom)
 
     @property
     def rejected(self) -> Mask:
         """Places whose power is beyond chance; a NaN is."""
         return ~(self.ratio <= self.limit)
+
+    @property
+    def worst_z(self) -> float:
+        """The smallest chance of any place as the normal deviate with the bound exp(-z²/2)."""
+        chance = chi2.logsf(self.ratio * self.freedom, self.freedom).min()
+        return float(np.sqrt(-2 * chance))
