@@ -11,6 +11,7 @@ import triton
 
 from layers.kernels.attention.paged_triton import attend_kernel, combine_kernel
 from layers.kernels.attention.problem import AttentionBackend, AttentionSpec
+from layers.sharding import ceil_div
 
 if TYPE_CHECKING:
     from layers.attention.kv_cache import PagedKVCache
@@ -55,7 +56,7 @@ def choose_splits(programs: int, capacity: int, multiprocessors: int) -> int:
         multiprocessors: of the GPU.
     """
     wanted = PROGRAMS_EACH * multiprocessors // max(programs, 1)
-    return max(1, min(wanted, triton.cdiv(capacity, KEYS_A_SPLIT), MAX_SPLITS))
+    return max(1, min(wanted, ceil_div(capacity, KEYS_A_SPLIT), MAX_SPLITS))
 
 
 @cache
@@ -78,7 +79,7 @@ class TritonAttention(AttentionBackend):
         """As `AttentionBackend.__call__`."""
         rows = metadata.max_query_len * self.spec.group
         tiles = choose_tiles(rows, max(self.spec.head_dim, self.spec.v_head_dim))
-        programs = triton.cdiv(rows, tiles.rows) * self.spec.num_kv_heads * metadata.num_requests
+        programs = ceil_div(rows, tiles.rows) * self.spec.num_kv_heads * metadata.num_requests
         capacity = metadata.max_kv_len
         splits = choose_splits(programs, capacity, multiprocessors(q.device))
         # Triton launches on the current device, whatever the tensors' is.
@@ -97,39 +98,31 @@ def launch(
 ) -> torch.Tensor:
     """Runs the kernels; arguments and result as of `AttentionBackend.__call__`."""
     q = q if q.stride(2) == 1 else q.contiguous()
-    tokens = q.shape[0]
-    out = q.new_empty((tokens, spec.num_heads, spec.v_head_dim))
+    out = q.new_empty((q.shape[0], spec.num_heads, spec.v_head_dim))
+    parts = logs = out
     if splits > 1:
         parts = q.new_empty((splits, *out.shape), dtype=torch.float32)
         logs = q.new_empty((splits, *out.shape[:2]), dtype=torch.float32)
-    else:
-        parts = logs = out
-    mask = metadata.mask
-    rows = metadata.max_query_len * spec.group
-    width = triton.next_power_of_2(spec.v_head_dim)
-    grid = (triton.cdiv(rows, tiles.rows) * splits, spec.num_kv_heads, metadata.num_requests)
-    attend_kernel[grid](
-        *(q, cache.k, cache.v, out, parts, logs, q if sinks is None else sinks),
-        *(metadata.qo_indptr, metadata.kv_lens, metadata.page_table),
-        *(
-            q if mask is None else mask.view(torch.uint8),
-            metadata.positions,
-            tokens,
-            spec.num_heads,
-        ),
-        *(metadata.page_table.stride(0), q.stride(0), q.stride(1)),
-        *(cache.k.stride(1), cache.k.stride(2), cache.v.stride(1), cache.v.stride(2)),
-        *(spec.scaling * cache.k_scale, cache.v_scale),
+    rows = ceil_div(metadata.max_query_len * spec.group, tiles.rows)
+    # What is not there is not read: any pointer will do.
+    sinks = q if sinks is None else sinks
+    mask = q if metadata.mask is None else metadata.mask.view(torch.uint8)
+    attend_kernel[rows * splits, spec.num_kv_heads, metadata.num_requests](
+        *(q, cache.k, cache.v, out, parts, logs, sinks),
+        *(metadata.qo_indptr, metadata.kv_lens, metadata.page_table, mask, metadata.positions),
+        *(q.shape[0], splits, spec.num_heads, metadata.page_table.stride(0)),
+        *(q.stride(0), q.stride(1), cache.k.stride(1), cache.k.stride(2)),
+        *(cache.v.stride(1), cache.v.stride(2), spec.scaling * cache.k_scale, cache.v_scale),
         GROUP=spec.group,
         CAP=spec.logit_soft_cap,
         WINDOW=spec.sliding_window or 0,
-        DRAFT=mask is not None,
-        SINKS=sinks is not None,
-        SPLITS=splits,
+        DRAFT=metadata.mask is not None,
+        SINKS=spec.has_sinks,
+        SPLIT=splits > 1,
         D=spec.head_dim,
         DV=spec.v_head_dim,
-        BLOCK_D=max(16, triton.next_power_of_2(spec.head_dim)),
-        BLOCK_DV=max(16, width),
+        BLOCK_D=_width(spec.head_dim),
+        BLOCK_DV=_width(spec.v_head_dim),
         PAGE=metadata.page_size,
         BLOCK_M=tiles.rows,
         BLOCK_N=tiles.keys,
@@ -137,14 +130,29 @@ def launch(
         num_stages=tiles.stages,
     )
     if splits > 1:
-        combine_kernel[(tokens * spec.num_heads,)](
-            *(parts, logs, q if sinks is None else sinks, out, tokens, spec.num_heads),
-            cache.v_scale,
-            SINKS=sinks is not None,
-            SPLITS=splits,
-            DV=spec.v_head_dim,
-            BLOCK_S=max(2, triton.next_power_of_2(splits)),
-            BLOCK_DV=max(16, width),
-            num_warps=2,
-        )
+        _combine(spec, parts, logs, sinks, out, cache.v_scale)
     return out
+
+
+def _combine(
+    spec: AttentionSpec,
+    parts: torch.Tensor,
+    logs: torch.Tensor,
+    sinks: torch.Tensor,
+    out: torch.Tensor,
+    v_scale: float,
+) -> None:
+    splits, tokens = parts.shape[:2]
+    combine_kernel[(tokens * spec.num_heads,)](
+        *(parts, logs, sinks, out, tokens, splits, spec.num_heads, v_scale),
+        SINKS=spec.has_sinks,
+        DV=spec.v_head_dim,
+        BLOCK_S=triton.next_power_of_2(splits),
+        BLOCK_DV=_width(spec.v_head_dim),
+        num_warps=2,
+    )
+
+
+def _width(head_dim: int) -> int:
+    """A head's dimension in a tile: a power of 2, and at least what the tensor cores take."""
+    return max(16, 1 << (head_dim - 1).bit_length())

@@ -121,9 +121,9 @@ def _spans(
     earliest,
     latest,
     split,
+    splits,
     WINDOW: tl.constexpr,
     DRAFT: tl.constexpr,
-    SPLITS: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
     """A split's keys [first, last), those that all rows see, [low, high), and the last of any row.
@@ -141,7 +141,7 @@ def _spans(
     if WINDOW > 0:
         begin = tl.maximum(prefix + earliest - WINDOW + 1, 0)
         every_begin = tl.maximum(prefix + latest - WINDOW + 1, 0)
-    share = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), SPLITS) * BLOCK_N
+    share = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), splits) * BLOCK_N
     first = tl.minimum(begin + split * share, end)
     last = tl.minimum(first + share, end)
     low = begin + tl.cdiv(every_begin - begin, BLOCK_N) * BLOCK_N
@@ -189,7 +189,7 @@ def _store_out(
     tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=within)
 
 
-@triton.jit(do_not_specialize=["tokens_in_all", "table_stride"])
+@triton.jit(do_not_specialize=["tokens_in_all", "table_stride", "splits"])
 def attend_kernel(
     q_ptr,
     k_ptr,
@@ -204,6 +204,7 @@ def attend_kernel(
     mask_ptr,
     places_ptr,
     tokens_in_all,
+    splits,
     num_heads,
     table_stride,
     q_stride,
@@ -219,7 +220,7 @@ def attend_kernel(
     WINDOW: tl.constexpr,
     DRAFT: tl.constexpr,
     SINKS: tl.constexpr,
-    SPLITS: tl.constexpr,
+    SPLIT: tl.constexpr,
     D: tl.constexpr,
     DV: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -228,11 +229,11 @@ def attend_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Grid: (tiles of rows times SPLITS, key-value heads, requests)."""
+    """Grid: (tiles of rows times splits, key-value heads, requests)."""
     kv_head, request = tl.program_id(1), tl.program_id(2)
-    split = tl.program_id(0) % SPLITS
+    split = tl.program_id(0) % splits
     # The last rows see the most keys, so they start first.
-    row = (tl.num_programs(0) // SPLITS - 1 - tl.program_id(0) // SPLITS) * BLOCK_M
+    row = (tl.num_programs(0) // splits - 1 - tl.program_id(0) // splits) * BLOCK_M
     begin = tl.load(indptr_ptr + request)
     queries = tl.load(indptr_ptr + request + 1) - begin
     if row >= queries * GROUP:
@@ -248,7 +249,7 @@ def attend_kernel(
         positions = tl.load(places_ptr + tokens, mask=inside, other=0).to(tl.int32)
     latest = tl.minimum((row + BLOCK_M - 1) // GROUP, queries - 1)
     first, low, high, last, end = _spans(
-        prefix, queries, row // GROUP, latest, split, WINDOW, DRAFT, SPLITS, BLOCK_N
+        prefix, queries, row // GROUP, latest, split, splits, WINDOW, DRAFT, BLOCK_N
     )
 
     k_dims, v_dims = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_DV)
@@ -317,33 +318,33 @@ def attend_kernel(
     )
 
     at = (begin + tokens).to(tl.int64) * num_heads + heads
-    if SPLITS > 1:
+    if SPLIT:
         at += split * tokens_in_all.to(tl.int64) * num_heads
         _store_part(state, at, inside, part_ptr, log_ptr, v_dims, first < last, DV)
     else:
         _store_out(state, at, inside, out_ptr, sinks_ptr, heads, v_dims, v_scale, SINKS, DV)
 
 
-@triton.jit(do_not_specialize=["tokens_in_all"])
+@triton.jit(do_not_specialize=["tokens_in_all", "splits"])
 def combine_kernel(
     part_ptr,
     log_ptr,
     sinks_ptr,
     out_ptr,
     tokens_in_all,
+    splits,
     num_heads,
     v_scale,
     SINKS: tl.constexpr,
-    SPLITS: tl.constexpr,
     DV: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_DV: tl.constexpr,
 ):
     """Grid: (tokens · query heads,). Weighs the splits' parts by their sums."""
     at = tl.program_id(0).to(tl.int64)
-    splits, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_DV)
-    ats = splits * tokens_in_all.to(tl.int64) * num_heads + at
-    logs = tl.load(log_ptr + ats, mask=splits < SPLITS, other=float("-inf"))
+    parts, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_DV)
+    ats = parts * tokens_in_all.to(tl.int64) * num_heads + at
+    logs = tl.load(log_ptr + ats, mask=parts < splits, other=float("-inf"))
     peak = tl.max(logs, 0)
     if SINKS:
         sink = tl.load(sinks_ptr + at % num_heads) * LOG2E
@@ -354,6 +355,6 @@ def combine_kernel(
         total += tl.exp2(sink - peak)
     # A split without keys has stored nothing.
     some = (logs > float("-inf"))[:, None] & (dims[None, :] < DV)
-    parts = tl.load(part_ptr + ats[:, None] * DV + dims[None, :], mask=some, other=0.0)
-    out = tl.sum(parts * weights[:, None], 0) / total * v_scale
+    stored = tl.load(part_ptr + ats[:, None] * DV + dims[None, :], mask=some, other=0.0)
+    out = tl.sum(stored * weights[:, None], 0) / total * v_scale
     tl.store(out_ptr + at * DV + dims, out.to(out_ptr.dtype.element_ty), mask=dims < DV)
