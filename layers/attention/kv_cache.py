@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from layers.kernels.fp8.e4m3 import encode
+from layers.kernels.attention.write_kv import WRITE_KV
+from layers.kernels.capability import Problem, select_backend
 
 CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
@@ -51,6 +52,9 @@ class PagedKVCache:
         keys = (num_pages, page_size, num_kv_heads, head_dim)
         self.k = torch.zeros(keys, dtype=dtype, device=device)
         self.v = torch.zeros((*keys[:3], v_head_dim or head_dim), dtype=dtype, device=device)
+        computed = torch.float32 if self.is_fp8 else dtype
+        backend = select_backend(WRITE_KV, self.device, Problem(computed, num_kv_heads * head_dim))
+        self._write = backend.load()
 
     @property
     def num_kv_heads(self) -> int:
@@ -82,18 +86,10 @@ class PagedKVCache:
 
         Args:
             slots: (T,) int64, distinct.
-            k: (T, num_kv_heads, head_dim), v: (T, num_kv_heads, v_head_dim), float16 or bfloat16.
+            k: (T, num_kv_heads, head_dim), v: (T, num_kv_heads, v_head_dim), of the cache's dtype,
+                or float16 or bfloat16 for codes.
         """
-        _put(self.k, slots, k, self.k_scale)
-        _put(self.v, slots, v, self.v_scale)
-
-
-def _put(pages: torch.Tensor, slots: torch.Tensor, rows: torch.Tensor, scale: float) -> None:
-    if pages.dtype is torch.float8_e4m3fn:
-        # A tensor, as on CUDA torch divides by a Python number as a product with its reciprocal.
-        divisor = torch.full((), scale, dtype=torch.float32, device=rows.device)
-        rows, pages = encode(rows.float() / divisor).view(torch.uint8), pages.view(torch.uint8)
-    pages.flatten(0, 1).index_copy_(0, slots, rows.to(pages.dtype))
+        self._write(self.k, self.v, slots, k, v, self.k_scale, self.v_scale)
 
 
 def _check(dtype: torch.dtype, k_scale: float, v_scale: float) -> None:
