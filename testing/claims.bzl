@@ -20,6 +20,9 @@ _SM90 = _CPU + ["sm90:per-commit"]
 # Kernels of sm100 too: other ones, so that sm90 says nothing of them.
 _SM100 = _SM90 + ["sm100:per-commit"]
 
+# Kernels of sm90 that no CPU runs.
+_SM90_ONLY = ["sm90:per-commit"]
+
 # What has no CPU backend to compare with.
 _GPU_ONLY = ["sm90:per-commit", "sm100:per-commit"]
 
@@ -30,6 +33,34 @@ def _layer(sentence, demands = _CPU):
     return _claim("layer", sentence, demands)
 
 CLAIMS = {
+    "attn.dense.cuda_graph": _layer("Dense attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
+    "attn.dense.faults": _layer("The tests of dense attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
+    "attn.dense.flashinfer.decode.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.flashinfer.draft.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.flashinfer.extend.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.loader": _layer("The sinks of dense attention reach their heads through the loader, sharded over two processes too, as are the heads."),
+    "attn.dense.refusals": _layer("What dense attention cannot take is refused by name, with the backend's limit, before any kernel runs."),
+    "attn.dense.strength": _layer("The tests of dense attention find a gain of 0.02 % and a scaling off by 0.05 %, and a thousand right layers raise no alarm.", _NIGHTLY),
+    "attn.dense.torch.decode.numerics": _layer("Dense attention by plain torch gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.dense.torch.draft.numerics": _layer("Dense attention by plain torch gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.dense.torch.extend.numerics": _layer("Dense attention by plain torch gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.dense.triton.decode.numerics": _layer("Dense attention by our Triton kernels gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.triton.draft.numerics": _layer("Dense attention by our Triton kernels gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.triton.extend.numerics": _layer("Dense attention by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.cuda_graph": _layer("Sliding-window attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
+    "attn.swa.faults": _layer("The tests of sliding-window attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
+    "attn.swa.flashinfer.decode.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.flashinfer.draft.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.flashinfer.extend.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.loader": _layer("The sinks of sliding-window attention reach their heads through the loader, sharded over two processes too, as are the heads."),
+    "attn.swa.refusals": _layer("What sliding-window attention cannot take is refused by name, with the backend's limit, before any kernel runs."),
+    "attn.swa.strength": _layer("The tests of sliding-window attention find a gain of 0.02 % and a scaling off by 0.05 %, and a thousand right layers raise no alarm.", _NIGHTLY),
+    "attn.swa.torch.decode.numerics": _layer("Sliding-window attention by plain torch gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.swa.torch.draft.numerics": _layer("Sliding-window attention by plain torch gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.swa.torch.extend.numerics": _layer("Sliding-window attention by plain torch gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90),
+    "attn.swa.triton.decode.numerics": _layer("Sliding-window attention by our Triton kernels gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.triton.draft.numerics": _layer("Sliding-window attention by our Triton kernels gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.triton.extend.numerics": _layer("Sliding-window attention by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "distributed.parallel_state": _layer("Process groups are set up once, without a launcher, and conflicting set-ups are refused."),
     "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product.", _SM90),
     "moe.expert_parallel": _layer("MoE layers whose experts two processes share, or whose every expert they split, give the whole layer's output.", _SM90),

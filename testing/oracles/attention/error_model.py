@@ -109,7 +109,8 @@ def attention_noise(attended: Attended, arithmetic: Arithmetic, kind: FloatType)
     variance = sum(part.std**2 for part in parts)
     projected = sum(part.projected for part in parts)
     if arithmetic.output_roundings > 1:
-        half = ulp(o, kind) / 2
+        # Of o / v_scale, whose ulp may be twice as large beside it as o's own.
+        half = ulp(o, kind)
         bound, variance = bound + half, variance + half**2 / 3
         projected = projected + (half**2 / 3 * o**2).sum(axis=2)
     shared = (lean * np.abs(sums.toward - sums.own)).sum(axis=2)
