@@ -26,6 +26,8 @@ BACKEND_NAMES = (
     "torch",
     "triton",
     "sgl_kernel",
+    "sgl_kernel_cutlass",
+    "flashmla",
     "flashinfer",
     "flashinfer_cudnn",
     "flashinfer_cutlass",

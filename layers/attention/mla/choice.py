@@ -16,6 +16,8 @@ from layers.quantization.base import check_backend
 
 UNABSORBED = "unabsorbed"
 USES = (*MODES, UNABSORBED)
+# Batches of fewer tiles of 64 rows are within every kernel's limit, and share a choice.
+FEW_TILES = 8192
 
 Requested = str | Mapping[str, str] | None
 
@@ -58,7 +60,7 @@ class ChosenMLA:
         self.requested = dict(requested)
         self.backends: dict[str, str] = {}
         self._loaded: dict[str, AbsorbedBackend] = {}
-        self._chosen: dict[tuple[str, torch.dtype, int], AbsorbedBackend] = {}
+        self._chosen: dict[tuple[str, torch.dtype, int, int], AbsorbedBackend] = {}
         refusals = {m: r for m in MODES if (r := self._try(m)) is not None}
         for mode, refusal in refusals.items():
             if len(refusals) == len(MODES) or (mode in self.requested and not all_uses):
@@ -71,7 +73,9 @@ class ChosenMLA:
         Raises:
             BackendUnavailable: none can run, or the one asked for cannot.
         """
-        key = (metadata.mode, cache.dtype, cache.page_size)
+        tiles = metadata.num_tokens * self.spec.num_heads // 64 + metadata.num_requests
+        large = tiles if tiles > FEW_TILES else 0
+        key = (metadata.mode, cache.dtype, cache.page_size, large)
         backend = self._chosen.get(key)
         if backend is None:
             backend = self._chosen[key] = self._select(*key)
@@ -84,9 +88,13 @@ class ChosenMLA:
         return self.choose(cache, metadata)(q, cache, metadata)
 
     def _select(
-        self, mode: str, kv_dtype: torch.dtype | None, page_size: int | None
+        self,
+        mode: str,
+        kv_dtype: torch.dtype | None = None,
+        page_size: int | None = None,
+        row_tiles: int = 0,
     ) -> AbsorbedBackend:
-        problem = MLAProblem.of(self.spec, mode, kv_dtype, page_size)
+        problem = MLAProblem.of(self.spec, mode, kv_dtype, page_size, row_tiles)
         try:
             backend = select_backend(MLA_ABSORBED, self.device, problem, self.requested.get(mode))
         except BackendUnavailable as error:
@@ -98,7 +106,7 @@ class ChosenMLA:
 
     def _try(self, mode: str) -> BackendUnavailable | None:
         try:
-            self._select(mode, None, None)
+            self._select(mode)
         except BackendUnavailable as error:
             return error
         return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from layers.kernels.capability import Backend, Operation
@@ -11,7 +14,27 @@ from layers.kernels.mla.unabsorbed_torch import TorchUnabsorbed
 HALVES = (torch.float16, torch.bfloat16)
 ONLY = ("extend",)
 
+
+def _load_triton() -> Callable[..., Any]:
+    from layers.kernels.mla.unabsorbed_triton import TritonUnabsorbed
+
+    return TritonUnabsorbed
+
+
 MLA_UNABSORBED = Operation(
     "mla_unabsorbed",
-    (Backend("torch", MLANeeds(dtypes=HALVES, modes=ONLY), lambda: TorchUnabsorbed),),
+    (
+        Backend(
+            "triton",
+            MLANeeds(
+                package="triton",
+                min_arch=(8, 0),
+                dtypes=HALVES,
+                max_head_dims=(192, 128),
+                modes=ONLY,
+            ),
+            _load_triton,
+        ),
+        Backend("torch", MLANeeds(dtypes=HALVES, modes=ONLY), lambda: TorchUnabsorbed),
+    ),
 )
