@@ -1,0 +1,140 @@
+"""How fast attention is: our Triton kernel beside FlashInfer's, and the layer beside its kernel.
+
+    tools/bazel run --config=h100 //testing/perf/attention:speed
+
+For decode and extend, at several numbers of requests and lengths of context, both kernels run in
+pairs on the same cache (testing/perf/timing.py), with 32 query heads, 8 of keys, head size 128,
+bfloat16 and pages of 16 in a random order. A rate is bytes of keys and values for decode,
+arithmetic on visible pairs for extend. Goals: at least 0.7 of FlashInfer's rate for decode and 0.5
+for extend; and a layer's forward, which also writes keys and values, at most 5 % over its kernel at
+32 requests of 8192. The exit code is 0, unless `--require` is given and a goal is missed or not
+resolved. On a CPU, where goals do not hold, a small layer is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+import torch
+
+from layers.attention.layer import Attention
+from layers.kernels.capability import BackendUnavailable
+from testing.perf.attention.batch import Batch, Sizes, random_batch, ready_layer
+from testing.perf.attention.goals import (
+    KERNEL_HEADS,
+    LAYER_HEADS,
+    MET,
+    MISSED,
+    UNRESOLVED,
+    KernelRow,
+    LayerRow,
+    table,
+)
+from testing.perf.timing import alone, compare, gpu_time, quiet_host, wall_time
+
+BACKENDS = ("triton", "flashinfer", "torch")
+PAIRS = 3
+
+
+def ready_layers(sizes: Sizes, device: torch.device) -> tuple[dict[str, Attention], list[str]]:
+    """A layer a backend that can run here, and why the others cannot.
+
+    Torch is left out where another can run: a loop over requests, it takes seconds.
+    """
+    layers: dict[str, Attention] = {}
+    absent: list[str] = []
+    for backend in BACKENDS:
+        try:
+            if backend != "torch" or not layers:
+                layers[backend] = ready_layer(sizes, backend, device)
+        except BackendUnavailable as error:
+            absent.append(str(error).partition(". Backends")[0])
+    return layers, absent
+
+
+def compare_kernels(layers: dict[str, Attention], batch: Batch, rounds: int) -> KernelRow:
+    """Times both kernels on one batch."""
+    arguments = (batch.q, batch.cache, batch.metadata, None)
+    ours, theirs = layers["triton"].attend, layers["flashinfer"].attend
+    times = compare(lambda: ours(*arguments), lambda: theirs(*arguments), rounds * PAIRS, gpu_time)
+    return KernelRow(batch, times)
+
+
+def compare_layer(name: str, layer: Attention, batch: Batch, rounds: int) -> LayerRow:
+    """Times a layer's forward and its kernel on one batch."""
+    attend = layer.attend
+
+    def forward() -> object:
+        return layer(batch.q, batch.k, batch.v, batch.cache, batch.metadata)
+
+    def kernel() -> object:
+        return attend(batch.q, batch.cache, batch.metadata, None)
+
+    times = compare(forward, kernel, rounds * PAIRS, gpu_time)
+    return LayerRow(batch, name, times, alone(forward, rounds, wall_time))
+
+
+def measure(args: argparse.Namespace) -> tuple[list[KernelRow], list[LayerRow], list[str]]:
+    """All that can run here."""
+    layers, absent = ready_layers(args.sizes, args.device)
+    kernel_rows: list[KernelRow] = []
+    layer_rows: list[LayerRow] = []
+    for mode in ("decode", "extend"):
+        for requests in args.requests:
+            for context in args.contexts:
+                batch = random_batch(args.sizes, mode, requests, context, args.device)
+                if {"triton", "flashinfer"} <= layers.keys():
+                    kernel_rows.append(compare_kernels(layers, batch, args.rounds))
+                for name, layer in layers.items():
+                    layer_rows.append(compare_layer(name, layer, batch, args.rounds))
+    return kernel_rows, layer_rows, absent
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r}, wanted a whole number from 1")
+    return int(text)
+
+
+def parse() -> argparse.Namespace:
+    """Arguments; a CPU is given a smaller layer, since a large one takes minutes."""
+    small = not torch.cuda.is_available()
+    parser = argparse.ArgumentParser(
+        prog="tools/bazel run --config=h100 //testing/perf/attention:speed --",
+        description="How fast attention is, and what a layer costs beyond its kernel.",
+    )
+    requests, contexts = ([1, 2], [64]) if small else ([1, 32, 256], [1024, 8192])
+    parser.add_argument("--requests", type=_count, nargs="+", default=requests, metavar="B")
+    parser.add_argument("--contexts", type=_count, nargs="+", default=contexts, metavar="N")
+    parser.add_argument("--rounds", type=_count, default=1 if small else 8, help="of 3 pairs")
+    parser.add_argument("--require", action="store_true", help="exit 1 unless every goal is met")
+    args = parser.parse_args()
+    args.sizes = Sizes(4, 2, 64) if small else Sizes(32, 8, 128)
+    args.device = torch.device("cpu") if small else torch.device("cuda", 0)
+    return args
+
+
+def main() -> int:
+    """Prints the tables; 1 if goals were required and one was not seen to be met."""
+    args = parse()
+    judged = args.device.type == "cuda"
+    name = torch.cuda.get_device_name(args.device) if judged else "CPU"
+    print(f"{name}, torch {torch.__version__}, {args.sizes}, {args.rounds} rounds\n")
+    with torch.inference_mode(), quiet_host():
+        kernel_rows, layer_rows, absent = measure(args)
+    print(table(KERNEL_HEADS, [row.cells(judged) for row in kernel_rows]) + "\n")
+    print(table(LAYER_HEADS, [row.cells(judged) for row in layer_rows]) + "\n")
+    verdicts = Counter(row.verdict for row in kernel_rows)
+    verdicts += Counter(row.verdict for row in layer_rows if row.has_goal)
+    if judged:
+        print(
+            "Goals: " + ", ".join(f"{verdicts[v]} {v}" for v in (MET, MISSED, UNRESOLVED)) + ".\n"
+        )
+    for reason in absent:
+        print(f"Not run here: {reason}.")
+    return int(args.require and judged and set(verdicts) != {MET})
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
