@@ -13,6 +13,7 @@ from pathlib import Path
 from tools.plumb import graph
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.stream import read
 
 ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
 _IDLE_SECONDS = 900
@@ -32,7 +33,7 @@ _RUN_VARIABLES = (
 _QUERY = (
     "query",
     "//...:*",
-    "--output=streamed_jsonproto",
+    "--output=streamed_proto",
     "--order_output=no",
     "--nokeep_going",
     "--noproto:locations",
@@ -95,7 +96,7 @@ class Bazel:
             process = _start(command, workspace, errors.fileno())
             try:
                 assert process.stdout is not None
-                parsed = graph.parse(process.stdout)
+                parsed = read.read(process.stdout)
                 code = process.wait()
             except ValueError as error:
                 process.kill()

@@ -6,8 +6,10 @@ import pytest
 
 from tools.plumb import bazel
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.stream.write import delimited
 
-SOURCE = '{"type":"SOURCE_FILE","sourceFile":{"name":"//a:s.py"}}'
+SOURCE = delimited({"type": "SOURCE_FILE", "sourceFile": {"name": "//a:s.py"}})
+PRINT = "printf '" + "".join(f"\\{byte:03o}" for byte in SOURCE) + "'"
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +64,7 @@ def test_no_bazel_at_all_names_bazelisk(tmp_path: Path, monkeypatch: pytest.Monk
 def test_reads_a_graph_with_an_output_base_of_its_own(tmp_path: Path) -> None:
     entry = program(
         tmp_path / "bazel",
-        'echo "$@" >> calls\n'
-        f"case \"$*\" in *release*) echo release 7.7.1;; *) echo '{SOURCE}';; esac",
+        f'echo "$@" >> calls\ncase "$*" in *release*) echo release 7.7.1;; *) {PRINT};; esac',
     )
 
     made = bazel.Bazel(entry, tmp_path / "base").graph(tmp_path, lambda text: None)
@@ -89,9 +90,9 @@ def test_a_failed_load_shows_bazels_own_words(tmp_path: Path) -> None:
     ("script", "says"),
     [
         ("exit 0", "printed no targets for `query //...:*`, though it ended with 0"),
-        (f"case $* in *query*) echo '{SOURCE}';; esac", "printed nothing for `info release`"),
+        (f"case $* in *query*) {PRINT};; esac", "printed nothing for `info release`"),
         (
-            f"case $* in *query*) echo '{SOURCE}';; *) echo no server >&2; exit 37;; esac",
+            f"case $* in *query*) {PRINT};; *) echo no server >&2; exit 37;; esac",
             "`bazel info release` failed with exit code 37:\n  no server",
         ),
     ],

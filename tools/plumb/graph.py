@@ -1,14 +1,15 @@
-"""Bazel's target graph by value, parsed from `bazel query --output=streamed_jsonproto`.
+"""Bazel's target graph by value: what its targets are and which of them need which.
 
-The stream holds one JSON object a line, of the message `Target` of Bazel's build.proto.
+`parse` reads it from `bazel query --output=streamed_jsonproto`, one JSON object a line, of the
+message `Target` of Bazel's build.proto; stream.read from the binary form, which is much faster.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 # Fields of a rule's message that do not say what the rule does; deps are kept apart.
@@ -28,22 +29,29 @@ _SKIPPED_RULE_FIELDS = frozenset(
 _SKIPPED_ATTRIBUTE_FIELDS = frozenset(
     {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel", "globCriteria"}
 )
-_SUITE = "test_suite"
+SUITE = "test_suite"
 # Where a .bzl file of this repository defines the rule class, beside the rule's own attributes.
 DEFINITION = "$definition"
 FLAG_DEFAULT = "build_setting_default"
 # Of rules that come with Bazel or with another repository.
 _FOREIGN = ("/", "external/")
 RULE, SOURCE, GENERATED, GROUP = "rule", "source", "generated", "group"
+# Traits of a target: an attribute may be a select(); the rule may set flags for what is below it;
+# a .bzl file of this repository defines its class.
+SELECTS, SHIFTS, DEFINED = 1, 2, 4
+TRANSITION = "$allowlist_function_transition"
+_UNKNOWN_TRAITS = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """A node of the graph.
 
     kind: 'rule', 'source', 'generated' (deps: the rule that makes it) or 'group'.
     attributes: name to canonical JSON value, with select() branches kept apart.
     deps: labels in canonical form, every branch of every select().
+    row: digest of all that Bazel said of the target, b"" if that is not known.
+    traits: SELECTS, SHIFTS and DEFINED as far as they hold.
     """
 
     label: str
@@ -51,6 +59,25 @@ class Target:
     rule_class: str
     attributes: Mapping[str, Any]
     deps: tuple[str, ...]
+    row: bytes = field(default=b"", compare=False, repr=False)
+    traits: int = field(default=_UNKNOWN_TRAITS, compare=False, repr=False)
+
+    def same_as(self, other: Target) -> bool:
+        """True if Bazel said exactly the same of both."""
+        if self is other:
+            return True
+        if self.row and other.row:
+            return self.row == other.row
+        return self == other
+
+    def has(self, trait: int) -> bool:
+        """True if the trait holds."""
+        return bool(self.all_traits & trait)
+
+    @property
+    def all_traits(self) -> int:
+        """The traits, found in the attributes where they are not known."""
+        return _traits(self.attributes) if self.traits == _UNKNOWN_TRAITS else self.traits
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -76,6 +103,28 @@ class Graph:
     targets: Mapping[str, Target]
     release: str
 
+    @cached_property
+    def users(self) -> Mapping[str, list[str]]:
+        """Label to the targets that depend on it directly, by any branch of a select()."""
+        found: dict[str, list[str]] = {}
+        for label, target in self.targets.items():
+            for dep in target.deps:
+                if dep in found:
+                    found[dep].append(label)
+                else:
+                    found[dep] = [label]
+        return found
+
+    @cached_property
+    def leaves(self) -> frozenset[str]:
+        """Labels that targets depend on and that are none here: of other repositories, missing."""
+        return frozenset(self.users.keys() - self.targets.keys())
+
+    @cached_property
+    def has_transitions(self) -> bool:
+        """True if a rule may set flags for what is below it, which the graph does not show."""
+        return any(target.has(SHIFTS) for target in self.targets.values())
+
     def tests(self) -> list[Target]:
         """The test targets, sorted by label."""
         return [t for _, t in sorted(self.targets.items()) if t.is_test]
@@ -85,13 +134,13 @@ class Graph:
 
         Those tagged manual are left out, but for those that a suite lists which is not manual.
         """
-        suites = [t for t in self.targets.values() if t.rule_class == _SUITE and not t.is_manual]
+        suites = [t for t in self.targets.values() if t.rule_class == SUITE and not t.is_manual]
         listed: set[str] = set()
         while suites:
             for label in set(suites.pop().deps) - listed:
                 listed.add(label)
                 target = self.targets.get(label)
-                if target is not None and target.rule_class == _SUITE:
+                if target is not None and target.rule_class == SUITE:
                     suites.append(target)
         return [t for t in self.tests() if not t.is_manual or t.label in listed]
 
@@ -124,28 +173,6 @@ def source_path(label: str) -> str | None:
     return f"{package}/{name}" if package else name
 
 
-def dump(graph: Graph) -> bytes:
-    """The graph as bytes for the cache."""
-    rows = [[t.label, t.kind, t.rule_class, t.attributes, t.deps] for t in graph.targets.values()]
-    data = json.dumps({"release": graph.release, "targets": rows}, separators=(",", ":"))
-    return gzip.compress(data.encode(), compresslevel=1, mtime=0)
-
-
-def load(data: bytes) -> Graph:
-    """The graph that `dump` wrote. Raises ValueError if the bytes are not one, or an empty one."""
-    try:
-        content = json.loads(gzip.decompress(data))
-        targets = {
-            row[0]: Target(row[0], row[1], row[2], row[3], tuple(row[4]))
-            for row in content["targets"]
-        }
-        if not targets or not content["release"]:
-            raise ValueError("not a graph: no target or no release of Bazel")
-        return Graph(targets, content["release"])
-    except (OSError, EOFError, KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"not a graph: {error}") from error
-
-
 def _target(message: Mapping[str, Any]) -> Target:
     kind = message.get("type")
     if kind == "RULE":
@@ -153,41 +180,51 @@ def _target(message: Mapping[str, Any]) -> Target:
     if kind == "SOURCE_FILE":
         file = message["sourceFile"]
         access = {"visibility": file.get("visibilityLabel", [])}
-        return Target(_name(file["name"]), SOURCE, "", access, ())
+        return Target(name_of(file["name"]), SOURCE, "", access, ())
     if kind == "GENERATED_FILE":
         file = message["generatedFile"]
-        return Target(_name(file["name"]), GENERATED, "", {}, (_name(file["generatingRule"]),))
+        return Target(name_of(file["name"]), GENERATED, "", {}, (name_of(file["generatingRule"]),))
     if kind == "PACKAGE_GROUP":
         group = dict(message["packageGroup"])
-        return Target(_name(group.pop("name")), GROUP, "", group, ())
+        return Target(name_of(group.pop("name")), GROUP, "", group, ())
     if kind == "ENVIRONMENT_GROUP":
-        return Target(_name(message["environmentGroup"]["name"]), GROUP, "", {}, ())
+        return Target(name_of(message["environmentGroup"]["name"]), GROUP, "", {}, ())
     raise ValueError(f"unknown kind of target in Bazel's output: {kind!r}")
 
 
 def _rule(message: Mapping[str, Any]) -> Target:
-    attributes = {a["name"]: _value(a) for a in message.get("attribute", ())}
-    for name, value in message.items():
-        if name not in _SKIPPED_RULE_FIELDS:
-            attributes[f"rule.{name}"] = value
-    place = next(iter(message.get("definitionStack", ())), "/")
-    if not place.startswith(_FOREIGN):
-        attributes[DEFINITION] = place
-    deps = {_name(label) for label in message.get("ruleInput", ())}
+    attributes = {a["name"]: value_of(a) for a in message.get("attribute", ())}
+    attributes |= attributes_of(message)
+    deps = {name_of(label) for label in message.get("ruleInput", ())}
     for attribute in message.get("attribute", ()):
         for element in attribute.get("selectorList", {}).get("elements", ()):
-            deps |= {_name(e["label"]) for e in element.get("entries", ()) if _is_label(e)}
+            conditions = (entry.get("label", "") for entry in element.get("entries", ()))
+            deps |= {name_of(label) for label in conditions if is_condition(label)}
     return Target(
-        _name(message["name"]), RULE, message["ruleClass"], attributes, tuple(sorted(deps))
+        name_of(message["name"]), RULE, message["ruleClass"], attributes, tuple(sorted(deps))
     )
 
 
-def _is_label(entry: Mapping[str, Any]) -> bool:
-    # The branch for 'no condition holds' has a pseudo label that names no target.
-    return "//" in entry.get("label", "") and "conditions:default" not in entry["label"]
+def attributes_of(message: Mapping[str, Any]) -> dict[str, Any]:
+    """What a Rule message says beside its attributes, in the form of attributes."""
+    found = {f"rule.{k}": value for k, value in message.items() if k not in _SKIPPED_RULE_FIELDS}
+    place = place_of(message.get("definitionStack", ()))
+    return found | {DEFINITION: place} if place else found
 
 
-def _value(attribute: Mapping[str, Any]) -> Any:
+def place_of(definition_stack: Sequence[str]) -> str:
+    """Where this repository defines the rule class; "" if another one does, or Bazel itself."""
+    place = definition_stack[0] if definition_stack else "/"
+    return "" if place.startswith(_FOREIGN) else place
+
+
+def is_condition(label: str) -> bool:
+    """True for the label of a select()'s branch, unless it is the one for 'no condition holds'."""
+    return "//" in label and "conditions:default" not in label
+
+
+def value_of(attribute: Mapping[str, Any]) -> Any:
+    """The canonical value of an Attribute message."""
     fields = {k: v for k, v in attribute.items() if k not in _SKIPPED_ATTRIBUTE_FIELDS}
     kind = fields.pop("type", "")
     if len(fields) == 1:
@@ -201,8 +238,15 @@ def _value(attribute: Mapping[str, Any]) -> Any:
     return fields or None
 
 
-def _name(label: str) -> str:
+def name_of(label: str) -> str:
+    """A label of Bazel's output in canonical form."""
     return canonical(_utf8(label))
+
+
+def _traits(attributes: Mapping[str, Any]) -> int:
+    selects = any(isinstance(value, dict) and "elements" in value for value in attributes.values())
+    shifts, defined = TRANSITION in attributes, DEFINITION in attributes
+    return SELECTS * selects | SHIFTS * shifts | DEFINED * defined
 
 
 def _utf8(label: str) -> str:

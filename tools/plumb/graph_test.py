@@ -108,22 +108,6 @@ def test_tests_are_rules_named_test_but_not_suites() -> None:
     assert not suite.is_test
 
 
-def test_a_graph_survives_the_cache_and_broken_bytes_do_not() -> None:
-    made = graph.Graph({"//a:t": parse_rule(inputs=("//a:x",))}, "release 7.7.1")
-
-    assert graph.load(graph.dump(made)) == made
-    with pytest.raises(ValueError, match="not a graph"):
-        graph.load(graph.dump(made)[:30])
-
-
-@pytest.mark.parametrize(
-    "empty", [graph.Graph({}, "release 7.7.1"), graph.Graph({"//a:t": parse_rule()}, "")]
-)
-def test_a_graph_without_targets_or_release_is_not_taken_from_the_cache(empty: graph.Graph) -> None:
-    with pytest.raises(ValueError, match="no target or no release"):
-        graph.load(graph.dump(empty))
-
-
 def test_source_paths_are_those_of_the_main_repository() -> None:
     assert graph.source_path("//a/b:c/d.py") == "a/b/c/d.py"
     assert graph.source_path("//:d.py") == "d.py"

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from tools.plumb import bazel, cache, graph, pools
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import Target
 from tools.plumb.steering import inputs
+from tools.plumb.stream import store
 from tools.plumb.trees.files import SUBMODULE, SYMLINK, Entry, FileTable
 from tools.plumb.trees.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
-GRAPH_FORMAT = 4
+GRAPH_FORMAT = 5
 # Of all graphs of one workspace, in bytes.
 _KEPT_GRAPHS = 1 << 29
 
@@ -59,6 +60,7 @@ class Loader:
     workspace: Path
     folder: Path
     notify: cache.Notify
+    _loaded: dict[str, graph.Graph] = field(default_factory=dict, repr=False, compare=False)
 
     def load(self, tree: Tree, *, fresh: bool = False) -> Revision:
         """The revision of `tree`; with fresh, its graph is read anew.
@@ -76,8 +78,10 @@ class Loader:
             self.notify(f"{tree.name} needs Bazel once: its graph is not in the cache")
             with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
                 found = (None if fresh else self._cached(key)) or self._query(tree)
-                cache.write_atomically(self._graph_path(key), graph.dump(found))
+                cache.write_atomically(self._graph_path(key), store.dump(found))
                 cache.keep_within(self.folder / "graphs", _KEPT_GRAPHS)
+        # Two trees that differ in sources alone share one graph, and then one object.
+        self._loaded[key] = found
         return Revision(tree, files, steering, found, key)
 
     @contextmanager
@@ -110,9 +114,11 @@ class Loader:
         mark.unlink()
 
     def _cached(self, key: str) -> graph.Graph | None:
+        if key in self._loaded:
+            return self._loaded[key]
         path = self._graph_path(key)
         try:
-            found = graph.load(path.read_bytes())
+            found = store.load(path.read_bytes())
         except (OSError, ValueError):
             return None
         with suppress(OSError):
@@ -120,7 +126,7 @@ class Loader:
         return found
 
     def _graph_path(self, key: str) -> Path:
-        return self.folder / "graphs" / f"{key}.json.gz"
+        return self.folder / "graphs" / f"{key}.graph"
 
 
 def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:

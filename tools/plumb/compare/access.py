@@ -31,7 +31,8 @@ def compare(base: Graph, head: Graph) -> Access:
     changed = {
         label
         for label, target in head.targets.items()
-        if label in base.targets and _of(target) != _of(base.targets[label])
+        if (before := base.targets.get(label)) is not None
+        if not target.same_as(before) and _of(target) != _of(before)
     }
     if not changed:
         return Access()

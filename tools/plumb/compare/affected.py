@@ -11,7 +11,7 @@ from tools.plumb.compare import access, unowned
 from tools.plumb.compare.access import Access
 from tools.plumb.compare.digest import OUTSIDE
 from tools.plumb.compare.tracers import Tracers
-from tools.plumb.compare.why import Chain, telling
+from tools.plumb.compare.why import Chain, Tracer, telling
 from tools.plumb.graph import Target, canonical
 from tools.plumb.revision import Revision, loaded_outside
 from tools.plumb.steering import inputs
@@ -90,8 +90,9 @@ def compare(
         found = _all(tests, head, everything[0])
     else:
         named = [d for d in decisions if not isinstance(d.affects, str)]
+        words = _Words(changed)
         answers = (
-            _affected(t, place, tracer, changed) or _named(t, place, named)
+            _affected(t, place, tracer, words) or _named(t, place, named)
             for t, place in zip(tests, whole, strict=True)
         )
         found = [answer for answer in answers if answer is not None]
@@ -107,15 +108,30 @@ def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[Targ
     return [test for test in tests if not only or revision.placement(test).pool in only]
 
 
+class _Words:
+    """What to say of the targets where chains start, of which many tests share a few."""
+
+    def __init__(self, changed: list[str]) -> None:
+        self._changed = changed
+        self._known: dict[tuple[int, str], str] = {}
+
+    def of(self, tracer: Tracer, label: str) -> str:
+        """Why `label` is affected."""
+        start = tracer.start(label)
+        key = id(tracer), start
+        if key not in self._known:
+            self._known[key] = describe(tracer.chain(start), self._changed)
+        return self._known[key]
+
+
 def _affected(
-    test: Target, place: pools.Placement, tracers: Tracers, changed: list[str]
+    test: Target, place: pools.Placement, tracers: Tracers, words: _Words
 ) -> Affected | None:
     tracer = tracers.of_pool(place.pool)
     if not tracer.base.knows(test.label):
         return Affected(test.label, place, NEW, "new test")
     if tracer.changed(test.label):
-        because = describe(tracer.chain(test.label), changed)
-        return Affected(test.label, place, INPUT, because)
+        return Affected(test.label, place, INPUT, words.of(tracer, test.label))
     if _ALWAYS_TAG in test.tags:
         return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
     return None

@@ -1,8 +1,8 @@
-"""Digests of targets by value: what makes Bazel run a test again, and nothing else.
+"""What targets are by value: what makes Bazel run a test again, and nothing else.
 
 Counted: rule class and implementation, attributes by value (spelled out or default alike),
-content of sources, package() settings, options of .bazelrc that reach the rule, and all of this
-of the deps. Of a select() only the branch that the pool's options take, where they decide it.
+content of sources, package() settings, options of .bazelrc that reach the rule. Of a select()
+only the branch that the pool's options take, where they decide it.
 Not counted: visibility, where and by which macro a rule was declared.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tools.plumb import graph
@@ -17,7 +18,7 @@ from tools.plumb.compare.outside import Outside
 from tools.plumb.graph import Graph, Target
 from tools.plumb.options import reach
 from tools.plumb.options.branches import Branches, labels_in
-from tools.plumb.starlark.slices import Slices
+from tools.plumb.starlark.slices import Slice, Slices
 from tools.plumb.starlark.source import hashed
 from tools.plumb.steering.inputs import SteeringInputs
 from tools.plumb.trees.files import FileTable
@@ -56,14 +57,14 @@ _HASH = "$rule_implementation_hash"
 # Names a part of a source that two revisions never share.
 OUTSIDE = "behind a link that leaves the workspace"
 # A genquery's output is the graph itself, with what is not counted elsewhere.
-_GRAPH_READERS = ("genquery",)
+GRAPH_READERS = ("genquery",)
 
 
 @dataclass
 class Digests:
     """Digests of one revision's targets, computed on demand.
 
-    own: of what a target is by itself. whole: with its deps, so what two revisions compare.
+    own: of what a target is by itself. deps: what it depends on; the tracer follows these.
     packages: package name to its package() settings, for those that differ between the two.
     side: what this revision is to the other, such as 'head'.
     options: what .bazelrc gives `bazel test` for the pool in question: name to values.
@@ -81,7 +82,6 @@ class Digests:
     _outside: Outside | None = field(default=None, repr=False)
     _own: dict[str, str] = field(default_factory=dict, repr=False)
     _deps: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _whole: dict[str, str] = field(default_factory=dict, repr=False)
     _everything: str = field(default="", repr=False)
 
     def parts(self, label: str) -> dict[str, Any]:
@@ -101,20 +101,24 @@ class Digests:
         if settings:
             parts["package() settings"] = settings
         self._settle(target, parts)
-        if target.rule_class in _GRAPH_READERS:
+        if target.rule_class in GRAPH_READERS:
             parts["target graph"] = self._whole_graph()
-        return parts | self._options_of(target)
+        return parts | self.options_of(target)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, dict) and "elements" in value:
             return self.branches.resolve(value)[0]
         return value
 
+    def implementation(self, place: str) -> Slice | None:
+        """What the rules that a .bzl file here defines at `place` consist of."""
+        self.slices = self.slices or Slices(self.files, self.steering.own_names)
+        return self.slices.of(place)
+
     def _settle(self, target: Target, parts: dict[str, Any]) -> None:
         """Puts in place of what Bazel says of a rule what counts of it."""
         place = target.attributes.get(graph.DEFINITION)
-        slices = self.slices = self.slices or Slices(self.files, self.steering.own_names)
-        implementation = slices.of(place) if place else None
+        implementation = self.implementation(place) if place else None
         if implementation is not None and _HASH in parts:
             parts[_HASH] = implementation.digest
         foreign = place is None and _HASH in parts and target.rule_class not in _TREES
@@ -133,7 +137,8 @@ class Digests:
         if target.label in self.options and graph.FLAG_DEFAULT in parts:
             parts[graph.FLAG_DEFAULT] = self.options[target.label][-1]
 
-    def _options_of(self, target: Target) -> dict[str, Any]:
+    def options_of(self, target: Target) -> dict[str, Any]:
+        """The options of .bazelrc that reach rules of this one's kind."""
         kind = f"{'test ' if target.is_test else ''}{target.rule_class}"
         if kind not in self._reaching:
             found = reach.of_rule(self.options, target.rule_class)
@@ -168,31 +173,6 @@ class Digests:
             self._own[label] = hashed([label, self.parts(label)])
         return self._own[label]
 
-    def whole(self, label: str) -> str:
-        """Digest of `label` with everything that it depends on."""
-        open_labels: set[str] = set()
-        todo = [label]
-        while todo:
-            here = todo[-1]
-            if here in self._whole:
-                todo.pop()
-                continue
-            waiting = [
-                dep
-                for dep in self.deps(here)
-                if dep not in self._whole and dep not in open_labels and dep != here
-            ]
-            if waiting and here not in open_labels:
-                open_labels.add(here)
-                todo.extend(waiting)
-                continue
-            todo.pop()
-            open_labels.discard(here)
-            # Only a cycle, which Bazel refuses to build, leaves a dep without a digest here.
-            deps = [(dep, self._whole.get(dep, "cycle")) for dep in self.deps(here)]
-            self._whole[here] = hashed([self.own(here), deps])
-        return self._whole[label]
-
     def deps(self, label: str) -> tuple[str, ...]:
         """What `label` depends on directly, without branches that are not taken.
 
@@ -201,6 +181,17 @@ class Digests:
         if label not in self._deps:
             self._deps[label] = self._find_deps(label)
         return self._deps[label]
+
+    @cached_property
+    def flag_users(self) -> dict[str, list[str]]:
+        """What .bazelrc sets flags to, which no edge of the graph shows, to those flags."""
+        found: dict[str, list[str]] = {}
+        for flag in self.options:
+            target = self.graph.targets.get(flag)
+            if target is not None:
+                for dep in {*self.deps(flag)} - {*target.deps}:
+                    found.setdefault(dep, []).append(flag)
+        return found
 
     def _find_deps(self, label: str) -> tuple[str, ...]:
         target = self.graph.targets.get(label)
@@ -211,6 +202,8 @@ class Digests:
             value = self.options[label][-1]
             named = {graph.canonical(value)} if "//" in value else set()
             return tuple(sorted(({*target.deps} - {*labels_in(default)}) | named))
+        if not target.has(graph.SELECTS):
+            return target.deps
         left: set[str] = set()
         kept: set[str] = set()
         for value in target.attributes.values():
@@ -233,7 +226,7 @@ class Digests:
     def _whole_graph(self) -> str:
         if not self._everything:
             rows = [
-                [t.label, t.kind, t.rule_class, t.attributes, t.deps]
+                t.row.hex() or [t.label, t.kind, t.rule_class, t.attributes, t.deps]
                 for _, t in sorted(self.graph.targets.items())
             ]
             self._everything = hashed(rows)

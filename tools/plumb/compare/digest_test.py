@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tools.plumb.compare.digest import Digests
+from tools.plumb.compare.why import Tracer
 from tools.plumb.graph import Graph, Target
 from tools.plumb.steering.inputs import SteeringInputs
 from tools.plumb.synthetic import files, generated, graph, py_test, rule, source
@@ -12,12 +14,24 @@ from tools.plumb.synthetic import files, generated, graph, py_test, rule, source
 LOCK = "numpy==1\n    # via scipy\nscipy==1\n    # via -r x\ntorch==1\n    # via -r x\n"
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A target with all below it on one side; two are equal if nothing differs."""
+
+    side: Digests
+    label: str
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, Whole)
+        return not Tracer(self.side, other.side).changed(self.label)
+
+
 def digests(texts: dict[str, str], made: Graph, **steering: Any) -> Digests:
     return Digests(made, files(texts), SteeringInputs(**steering))
 
 
-def whole(target: Target, *others: Target, texts: dict[str, str] | None = None) -> str:
-    return digests(texts or {}, graph(target, *others)).whole(target.label)
+def whole(target: Target, *others: Target, texts: dict[str, str] | None = None) -> Whole:
+    return Whole(digests(texts or {}, graph(target, *others)), target.label)
 
 
 def test_a_source_counts_through_every_level() -> None:
@@ -29,7 +43,9 @@ def test_a_source_counts_through_every_level() -> None:
         source("//a:s"),
     )
 
-    assert digests({"a/s": "1"}, made).whole("//a:t") != digests({"a/s": "2"}, made).whole("//a:t")
+    assert Whole(digests({"a/s": "1"}, made), "//a:t") != Whole(
+        digests({"a/s": "2"}, made), "//a:t"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +94,7 @@ def test_of_a_rule_of_this_repository_only_what_it_reaches_counts() -> None:
     text = "def _impl(ctx):\n    return []\nown = rule(implementation = _impl)\n"
     defined = {"$rule_implementation_hash": "h", "$definition": "r.bzl:3:11: <toplevel>"}
 
-    def with_text(text: str, hashed: str, *tags: str) -> str:
+    def with_text(text: str, hashed: str, *tags: str) -> Whole:
         target = rule(
             "//a:x", "own", **{**defined, "$rule_implementation_hash": hashed}, tags=[*tags]
         )
@@ -105,8 +121,8 @@ def test_a_label_without_target_is_the_file_or_folder_of_that_path() -> None:
 def test_a_wheel_counts_with_its_needs_only() -> None:
     target = py_test("//a:t", ["@pip_scipy//:pkg", "@pip//scipy:pkg"])
 
-    def with_lock(text: str) -> str:
-        return digests({"lock": text}, graph(target), locks={"pip": "lock"}).whole("//a:t")
+    def with_lock(text: str) -> Whole:
+        return Whole(digests({"lock": text}, graph(target), locks={"pip": "lock"}), "//a:t")
 
     assert with_lock(LOCK) != with_lock(LOCK.replace("numpy==1", "numpy==2"))
     assert with_lock(LOCK) == with_lock(LOCK.replace("torch==1", "torch==2"))
@@ -122,8 +138,8 @@ def test_a_flag_counts_with_what_the_rc_file_sets_it_to() -> None:
         return Digests(made, files({"lock": text}), locks, options=options)
 
     other, wheel = LOCK.replace("torch==1", "torch==2"), "@pip_torch//:directory"
-    assert with_lock(LOCK, wheel).whole("//a:t") != with_lock(other, wheel).whole("//a:t")
-    assert with_lock(LOCK).whole("//a:t") == with_lock(other).whole("//a:t")
+    assert Whole(with_lock(LOCK, wheel), "//a:t") != Whole(with_lock(other, wheel), "//a:t")
+    assert Whole(with_lock(LOCK), "//a:t") == Whole(with_lock(other), "//a:t")
     assert with_lock(LOCK, wheel).deps("//pip:torch") == (wheel,)
     assert with_lock(LOCK).deps("//pip:torch") == ("//pip:none",)
 
@@ -159,9 +175,9 @@ def test_an_external_repository_counts_what_its_definition_refers_back_to() -> N
         source("//lib:s"),
     )
 
-    def with_source(text: str, repository: str = "ext") -> str:
+    def with_source(text: str, repository: str = "ext") -> Whole:
         back = {repository: {"//lib:core"}}
-        return digests({"lib/s": text}, made, back=back).whole("//a:t")
+        return Whole(digests({"lib/s": text}, made, back=back), "//a:t")
 
     assert with_source("1") != with_source("2")
     assert with_source("1", "") != with_source("2", "")
@@ -171,7 +187,7 @@ def test_an_external_repository_counts_what_its_definition_refers_back_to() -> N
 def test_a_file_of_the_hub_itself_is_the_whole_lock() -> None:
     target = py_test("//a:t", ["@pip//:requirements.bzl"])
     old, new = (
-        digests({"lock": text}, graph(target), locks={"pip": "lock"}).whole("//a:t")
+        Whole(digests({"lock": text}, graph(target), locks={"pip": "lock"}), "//a:t")
         for text in (LOCK, LOCK.replace("torch==1", "torch==2"))
     )
 
@@ -183,8 +199,8 @@ def test_package_settings_count_for_the_package() -> None:
     plain = Digests(made, files({}), SteeringInputs())
     with_features = Digests(made, files({}), SteeringInputs(), {"a": "features"})
 
-    assert plain.whole("//a:x") != with_features.whole("//a:x")
-    assert plain.whole("//b:x") == with_features.whole("//b:x")
+    assert Whole(plain, "//a:x") != Whole(with_features, "//a:x")
+    assert Whole(plain, "//b:x") == Whole(with_features, "//b:x")
 
 
 def test_a_genquery_reads_the_whole_graph() -> None:
@@ -198,10 +214,14 @@ def test_a_cycle_ends_and_still_counts_content() -> None:
         rule("//a:x", deps=["//a:y"]), rule("//a:y", deps=["//a:x", "//a:s"]), source("//a:s")
     )
 
-    assert digests({"a/s": "1"}, made).whole("//a:x") != digests({"a/s": "2"}, made).whole("//a:x")
+    assert Whole(digests({"a/s": "1"}, made), "//a:x") != Whole(
+        digests({"a/s": "2"}, made), "//a:x"
+    )
 
 
 def test_a_deep_chain_needs_no_deep_stack() -> None:
     chain = [rule(f"//a:n{i}", deps=[f"//a:n{i + 1}"]) for i in range(5000)]
+    old, new = (digests({"a/n5000": text}, graph(*chain)) for text in "12")
 
-    assert digests({}, graph(*chain)).whole("//a:n0")
+    assert Tracer(old, new).start("//a:n0") == "//a:n5000"
+    assert len(Tracer(old, new).chain("//a:n0").labels) == 5001

@@ -164,6 +164,10 @@ class _Owned:
 
     def _add(self, path: str, files: FileTable) -> None:
         self._paths.add(path)
+        entry = files.entries.get(path)
+        if entry is not None and entry.mode != SYMLINK:
+            # No folder above a file that git knows by this path is a link.
+            return
         parts = path.split("/")
         for n in range(1, len(parts)):
             entry = files.entries.get("/".join(parts[:n]))

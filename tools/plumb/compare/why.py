@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools.plumb import graph
 from tools.plumb.compare.digest import Digests
+from tools.plumb.compare.seeds import differing
 
 
 @dataclass(frozen=True)
@@ -39,42 +39,76 @@ def telling(changes: Iterable[Change]) -> list[Change]:
     return [change for change in found if not change.name.startswith(("$", ":"))] or found
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tracer:
-    """The two revisions' digests, side by side."""
+    """The two revisions side by side, and how far from what differs each changed target is."""
 
     base: Digests
     head: Digests
+    _distances: dict[str, int] | None = field(default=None, init=False, repr=False)
+    _starts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def changed(self, label: str) -> bool:
         """True if the target or anything below it differs, or only one revision has it."""
-        if self.base.knows(label) != self.head.knows(label):
-            return True
-        return self.base.whole(label) != self.head.whole(label)
+        return label in self._distance()
+
+    def start(self, label: str) -> str:
+        """Where the chain of `label` starts, which must have changed."""
+        passed = []
+        while label not in self._starts:
+            passed.append(label)
+            below = self._below(label)
+            if below is None:
+                self._starts[label] = label
+            else:
+                label = below
+        start = self._starts[label]
+        self._starts.update(dict.fromkeys(passed, start))
+        return start
 
     def chain(self, label: str) -> Chain:
         """The shortest chain from an input that differs to `label`, which must have changed."""
-        users: dict[str, str | None] = {label: None}
-        todo = deque([label])
-        while todo:
-            here = todo.popleft()
-            if self._starts(here):
-                return self._chain_from(here, users)
-            for dep in self.head.deps(here):
-                if dep not in users and self.changed(dep):
-                    users[dep] = here
-                    todo.append(dep)
-        return Chain([label], None, [])
+        labels = [label]
+        while (below := self._below(labels[0])) is not None:
+            labels.insert(0, below)
+        return self._chain(labels)
 
-    def _starts(self, label: str) -> bool:
-        return self.base.knows(label) != self.head.knows(label) or self.base.own(
-            label
-        ) != self.head.own(label)
+    def _below(self, label: str) -> str | None:
+        """The first dep that is nearest to what differs; None for what differs by itself."""
+        distances = self._distance()
+        here = distances.get(label, 0)
+        if not here:
+            return None
+        return next(dep for dep in self.head.deps(label) if distances.get(dep) == here - 1)
 
-    def _chain_from(self, start: str, users: dict[str, str | None]) -> Chain:
-        labels = [start]
-        while (user := users[labels[-1]]) is not None:
-            labels.append(user)
+    def _distance(self) -> dict[str, int]:
+        """Each changed label to the number of deps between it and the nearest that differs."""
+        if self._distances is None:
+            layer = sorted(differing(self.base, self.head))
+            self._distances = dict.fromkeys(layer, 0)
+            distance = 0
+            while layer:
+                distance += 1
+                layer = self._spread(layer, self._distances, distance)
+        return self._distances
+
+    def _spread(self, layer: list[str], known: dict[str, int], distance: int) -> list[str]:
+        """Notes the users of `layer` that are not known yet, and returns them."""
+        head = self.head
+        users, targets = head.graph.users, head.graph.targets
+        found = []
+        for label in layer:
+            for user in (*users.get(label, ()), *head.flag_users.get(label, ())):
+                if user in known:
+                    continue
+                narrowed = targets[user].has(graph.SELECTS) or user in head.options
+                if not narrowed or label in head.deps(user):
+                    known[user] = distance
+                    found.append(user)
+        return found
+
+    def _chain(self, labels: list[str]) -> Chain:
+        start = labels[0]
         target = self.head.graph.targets.get(start)
         is_file = not start.startswith("@") and (target is None or target.kind == graph.SOURCE)
         file = self._changed_file(graph.source_path(start) or "") if is_file else None

@@ -197,7 +197,7 @@ def test_outside_git_is_a_sentence(workspace: Workspace, tmp_path: Path) -> None
 
 def test_a_broken_cache_entry_is_read_anew(workspace: Workspace) -> None:
     workspace.plumb("affected", "--base", "HEAD")
-    for path in workspace.caches.rglob("*.json.gz"):
+    for path in workspace.caches.rglob("*.graph"):
         path.write_bytes(b"half")
     for path in workspace.caches.rglob("index"):
         (path.parent / "unfinished").touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 FAKE = '''#!{python}
 """Stands in for Bazel: prints as graph what the files *.test of the workspace declare."""
-import json, pathlib, subprocess, sys, time
+import pathlib, subprocess, sys, time
 root = pathlib.Path.cwd()
 command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
 with open({log!r}, "a") as log:
@@ -27,17 +27,20 @@ elif command == "test":
 elif (root / "broken").exists():
     sys.exit(print("ERROR: broken BUILD file", file=sys.stderr) or 7)
 else:
+    sys.path[:0] = {path!r}
+    from tools.plumb.stream.write import delimited
+    show = lambda target: sys.stdout.buffer.write(delimited(target))
     for file in sorted(root.glob("*.test")):
         name, tags = "//:" + file.stem, file.name.endswith("gpu.test")
         tags = ["gpu", "h100", "gpus:1", "sm:sm90", "seconds:20"] if tags else ["cpu", "seconds:3"]
         pool = [{{"key": "test.Pool", "value": "h100" if "gpu" in tags else "cpu"}}]
-        print(json.dumps({{"type": "RULE", "rule": {{
+        show({{"type": "RULE", "rule": {{
             "name": name, "ruleClass": "py_test", "ruleInput": ["//:" + file.name],
             "attribute": [
                 {{"name": "tags", "type": "STRING_LIST", "stringListValue": tags}},
                 {{"name": "exec_properties", "type": "STRING_DICT", "stringDictValue": pool}},
-            ]}}}}))
-        print(json.dumps({{"type": "SOURCE_FILE", "sourceFile": {{"name": "//:" + file.name}}}}))
+            ]}}}})
+        show({{"type": "SOURCE_FILE", "sourceFile": {{"name": "//:" + file.name}}}})
 '''
 POLICY = '[[rule]]\npattern = "*.md"\naffects = "nothing"\nreason = "documentation"\n'
 
@@ -47,7 +50,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.caches, self.log = folder / "ws", folder / "caches", folder / "log"
-        fake = FAKE.format(python=sys.executable, log=str(self.log))
+        fake = FAKE.format(python=sys.executable, log=str(self.log), path=sys.path)
         for path, text in {
             "WORKSPACE": "",
             "tools/bazel": fake,

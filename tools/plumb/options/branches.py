@@ -9,7 +9,6 @@ from typing import Any
 from tools.plumb.graph import Graph, Target, canonical
 
 _DEFAULT = "//conditions:default"
-_TRANSITION = "$allowlist_function_transition"
 _FLAG_DEFAULT = "build_setting_default"
 # Attributes of a config_setting that its name, its users and not its meaning are about.
 _CONDITIONS = ("values", "define_values", "flag_values", "constraint_values")
@@ -26,15 +25,10 @@ class Branches:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     undecided: set[str] = field(default_factory=set)
     _known: dict[str, bool | None] = field(default_factory=dict, repr=False)
-    _transitions: bool | None = field(default=None, repr=False)
 
     def has_transitions(self) -> bool:
         """True if a rule may set flags for what is below it, which the graph does not show."""
-        if self._transitions is None:
-            self._transitions = any(
-                _TRANSITION in t.attributes for t in self.graph.targets.values()
-            )
-        return self._transitions
+        return self.graph.has_transitions
 
     def resolve(self, value: Any) -> tuple[Any, set[str], set[str]]:
         """An attribute's value without branches not taken, and the labels taken and left.

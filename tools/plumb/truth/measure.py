@@ -15,7 +15,7 @@ from tools.plumb.compare import affected
 from tools.plumb.revision import Loader, Revision, load_both
 from tools.plumb.steering.inputs import is_build_file
 from tools.plumb.trees.git import Repository
-from tools.plumb.truth.edits import DELIBERATE, KINDS
+from tools.plumb.truth.edits.catalogue import BEYOND_THE_GRAPH, DEMANDED, KINDS
 from tools.plumb.truth.model import Model, build
 
 # Every so many steps, that many edits at once.
@@ -34,7 +34,7 @@ class Step:
     @property
     def is_deliberate(self) -> bool:
         """True if plumb may name more, as its README says."""
-        return not DELIBERATE.isdisjoint(self.kinds)
+        return any(kind in DEMANDED or kind in BEYOND_THE_GRAPH for kind in self.kinds)
 
 
 class Bench:

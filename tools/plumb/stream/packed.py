@@ -1,0 +1,102 @@
+"""Attributes of a rule that stay as Bazel wrote them until somebody asks for one.
+
+Of the hundred thousand rules of a large graph an answer looks at a few; decoding all of them would
+take longer than Bazel takes to load them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf import json_format
+
+from tools.plumb.graph import attributes_of, value_of
+from tools.plumb.stream import messages
+
+# How many of the last chunks stay unpacked.
+_OPEN_CHUNKS = 16
+_LISTS = frozenset(
+    messages.Type.Value(name)
+    for name in ("STRING_LIST", "LABEL_LIST", "OUTPUT_LIST", "DISTRIBUTION_SET")
+)
+_TEXTS = frozenset(messages.Type.Value(name) for name in ("STRING", "LABEL", "OUTPUT"))
+_BOOLEAN, _DICT = messages.Type.Value("BOOLEAN"), messages.Type.Value("STRING_DICT")
+
+
+@dataclass
+class Chunks:
+    """Messages one after the other, in packed pieces of some hundred kilobytes."""
+
+    packed: list[bytes] = field(default_factory=list)
+    _open: dict[int, bytes] = field(default_factory=dict, repr=False)
+
+    def add(self, content: bytes) -> None:
+        """Appends a piece."""
+        self.packed.append(zlib.compress(content, level=1))
+
+    def message(self, chunk: int, start: int, end: int) -> bytes:
+        """The bytes from `start` to `end` of a piece."""
+        if chunk not in self._open:
+            while len(self._open) >= _OPEN_CHUNKS:
+                del self._open[next(iter(self._open))]
+            self._open[chunk] = zlib.decompress(self.packed[chunk])
+        return self._open[chunk][start:end]
+
+
+class Packed(Mapping[str, Any]):
+    """A rule's attributes, name to canonical value, as `graph.Target` has them.
+
+    known: those that are wanted often, such as a test's tags; they cost no decoding.
+    """
+
+    __slots__ = ("_all", "chunks", "known", "place")
+
+    def __init__(
+        self, chunks: Chunks, place: tuple[int, int, int], known: Mapping[str, Any]
+    ) -> None:
+        self.chunks, self.place, self.known = chunks, place, known
+        self._all: Mapping[str, Any] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.known[name] if name in self.known else self._decoded()[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As in dict."""
+        return self.known[name] if name in self.known else self._decoded().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoded())
+
+    def __len__(self) -> int:
+        return len(self._decoded())
+
+    def _decoded(self) -> Mapping[str, Any]:
+        if self._all is None:
+            self._all = decode(self.chunks.message(*self.place))
+        return self._all
+
+
+def decode(message: bytes) -> dict[str, Any]:
+    """Every attribute of the rule in `message`, a Target of Bazel's stream."""
+    rule = messages.Target.FromString(message).rule
+    attributes = {attribute.name: value(attribute) for attribute in rule.attribute}
+    del rule.attribute[:]
+    return attributes | attributes_of(json_format.MessageToDict(rule))
+
+
+def value(attribute: Any) -> Any:
+    """The value of an Attribute message, the same as from Bazel's JSON."""
+    kind = attribute.type
+    if kind in _LISTS:
+        return list(attribute.string_list_value)
+    if kind in _TEXTS:
+        return attribute.string_value if attribute.HasField("string_value") else None
+    if kind == _DICT:
+        pairs = [{"key": pair.key, "value": pair.value} for pair in attribute.string_dict_value]
+        return pairs or None
+    if kind == _BOOLEAN and attribute.HasField("boolean_value"):
+        return attribute.boolean_value
+    return value_of(json_format.MessageToDict(attribute))
