@@ -11,7 +11,10 @@ from functools import cache as cached
 from typing import TYPE_CHECKING
 
 import torch
+from flashinfer.mla import BatchMLAPagedAttentionWrapper
 
+from layers.kernels.attention.flashinfer_pages import Pages
+from layers.kernels.capability import device_arch
 from layers.kernels.mla.plans import plan_once
 from layers.kernels.mla.problem import AbsorbedBackend, MLASpec
 
@@ -32,22 +35,20 @@ class FlashInferPlan:
     """One batch's plan, with the buffers that a captured graph reads."""
 
     def __init__(self, spec: MLASpec, cache: MLAKVCache, metadata: AttentionMetadata) -> None:
-        from flashinfer.mla import BatchMLAPagedAttentionWrapper
-
-        device, requests = cache.device, metadata.num_requests
-        sm90 = torch.cuda.get_device_capability(device)[0] == 9
+        device = cache.device
         self._spec = spec
         self._kv_dtype = cache.dtype
+        self._pages = pages = Pages(metadata)
         self._copied: torch.cuda.Event | None = None
         with torch.cuda.device(device):
             self.wrapper = BatchMLAPagedAttentionWrapper(
                 workspace(device),
                 use_cuda_graph=True,
-                qo_indptr=_empty(requests + 1, device),
-                kv_indptr=_empty(requests + 1, device),
-                kv_indices=_empty(metadata.page_table.numel(), device),
-                kv_len_arr=_empty(requests, device),
-                backend="fa3" if sm90 else "fa2",
+                qo_indptr=torch.zeros_like(pages.indptr_buffer),
+                kv_indptr=pages.indptr_buffer,
+                kv_indices=pages.indices_buffer,
+                kv_len_arr=pages.last_page_buffer,
+                backend="fa3" if device_arch(device) == (9, 0) else "fa2",
             )
         self.refresh(metadata)
 
@@ -56,13 +57,13 @@ class FlashInferPlan:
         if self._copied is not None:
             # The last plan is copied from pinned memory that the next one writes.
             self._copied.synchronize()
-        spec = self._spec
-        pages = [-(-keys // metadata.page_size) for keys in metadata.kv_lens_host]
+        spec, pages = self._spec, self._pages
+        pages.refresh(metadata)
         with torch.cuda.device(metadata.page_table.device):
             self.wrapper.plan(
-                qo_indptr=_starts(metadata.query_lens_host),
-                kv_indptr=_starts(pages),
-                kv_indices=_flat(metadata.page_table, pages),
+                qo_indptr=pages.starts,
+                kv_indptr=pages.indptr,
+                kv_indices=pages.indices,
                 kv_len_arr=torch.tensor(metadata.kv_lens_host, dtype=torch.int32),
                 num_heads=spec.num_heads,
                 head_dim_ckv=spec.kv_lora_rank,
@@ -103,19 +104,3 @@ class FlashInferAbsorbed(AbsorbedBackend):
     def _planned(self, cache: MLAKVCache, metadata: AttentionMetadata) -> FlashInferPlan:
         key = ("mla_absorbed", "flashinfer", self.spec, cache.dtype)
         return plan_once(metadata, key, lambda: FlashInferPlan(self.spec, cache, metadata))
-
-
-def _empty(length: int, device: torch.device) -> torch.Tensor:
-    return torch.empty(length, dtype=torch.int32, device=device)
-
-
-def _starts(lengths: tuple[int, ...] | list[int]) -> torch.Tensor:
-    return torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
-
-
-def _flat(page_table: torch.Tensor, pages: list[int]) -> torch.Tensor:
-    """Each request's pages, one request after the other: (Σ pages,) int32."""
-    counts = torch.tensor(pages)
-    row = torch.repeat_interleave(counts)
-    column = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]
-    return page_table[row.to(page_table.device), column.to(page_table.device)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from sgl_kernel.flash_mla import flash_mla_with_kvcache, get_mla_metadata
 
 from layers.kernels.mla.plans import plan_once
 from layers.kernels.mla.problem import AbsorbedBackend
@@ -33,8 +34,6 @@ class FlashMLAPlan:
         self.splits.copy_(splits)
 
     def _made(self, metadata: AttentionMetadata) -> tuple[torch.Tensor, torch.Tensor]:
-        from sgl_kernel.flash_mla import get_mla_metadata
-
         with torch.cuda.device_of(metadata.kv_lens):
             tiles, splits = get_mla_metadata(metadata.kv_lens, self._heads, 1)
         return tiles, splits
@@ -51,8 +50,6 @@ class FlashMLAAbsorbed(AbsorbedBackend):
         self, q: torch.Tensor, cache: MLAKVCache, metadata: AttentionMetadata
     ) -> torch.Tensor:
         """As `AbsorbedBackend.__call__`."""
-        from sgl_kernel.flash_mla import flash_mla_with_kvcache
-
         plan = self._planned(metadata)
         with torch.cuda.device_of(q):
             out, _ = flash_mla_with_kvcache(

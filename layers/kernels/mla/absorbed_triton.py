@@ -135,13 +135,13 @@ class TritonAbsorbed(AbsorbedBackend):
             *(q, cache.pages, table, metadata.qo_indptr, metadata.kv_lens),
             *(table if mask is None else mask.view(torch.uint8), out, parts, sums),
             spec.scaling * cache.scale * math.log2(math.e),
-            *(cache.scale, table.stride(0), q.shape[0] * spec.num_heads),
+            *(cache.scale, table.stride(0), q.shape[0] * spec.num_heads, splits),
             HEADS=spec.num_heads,
             RANK=spec.kv_lora_rank,
             ROPE=spec.qk_rope_head_dim,
             PAGE=metadata.page_size,
             DRAFT=mask is not None,
-            SPLITS=splits,
+            SPLIT=splits > 1,
             BLOCK_R=max(16, triton.next_power_of_2(spec.kv_lora_rank)),
             BLOCK_P=max(16, triton.next_power_of_2(spec.qk_rope_head_dim)),
             BLOCK_M=tiles.rows,
@@ -156,9 +156,8 @@ class TritonAbsorbed(AbsorbedBackend):
         rank = self.spec.kv_lora_rank
         block = min(128, triton.next_power_of_2(rank))
         combine_kernel[(parts.shape[1], triton.cdiv(rank, block))](
-            *(parts, sums, out, parts.shape[1]),
+            *(parts, sums, out, parts.shape[1], splits),
             RANK=rank,
-            SPLITS=splits,
             BLOCK_S=triton.next_power_of_2(splits),
             BLOCK_D=block,
             num_warps=4,

@@ -89,7 +89,7 @@ def _span(
     return out, peak, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def attend_kernel(
     q_ptr,
     pages_ptr,
@@ -104,12 +104,13 @@ def attend_kernel(
     out_scale,
     table_stride,
     all_rows,
+    splits,
     HEADS: tl.constexpr,
     RANK: tl.constexpr,
     ROPE: tl.constexpr,
     PAGE: tl.constexpr,
     DRAFT: tl.constexpr,
-    SPLITS: tl.constexpr,
+    SPLIT: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -133,11 +134,12 @@ def attend_kernel(
     limit = length if DRAFT else prefix + last_token + 1
     # Every row sees the keys before `common`.
     common = prefix if DRAFT else first_seen + 1
-    each = tl.cdiv(tl.cdiv(limit, SPLITS), BLOCK_N) * BLOCK_N
+    each = tl.cdiv(tl.cdiv(limit, splits), BLOCK_N) * BLOCK_N
     start = split * each
     stop = tl.minimum(start + each, limit)
     if start >= stop:
-        tl.store(sum_ptr + split * all_rows + row, float("-inf"), mask=has_row)
+        if SPLIT:
+            tl.store(sum_ptr + split * all_rows + row, float("-inf"), mask=has_row)
         return
     middle = tl.maximum(tl.minimum(common, stop) // BLOCK_N * BLOCK_N, start)
 
@@ -163,7 +165,7 @@ def attend_kernel(
     )
     out = tl.where(total[:, None] == 0.0, 0.0, out / total[:, None]) * out_scale
     inside = has_row[:, None] & (dims[None, :] < RANK)
-    if SPLITS == 1:
+    if not SPLIT:
         ptrs = out_ptr + row[:, None] * RANK + dims[None, :]
         tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=inside)
     else:
@@ -172,14 +174,14 @@ def attend_kernel(
         tl.store(sum_ptr + part_row, peak + tl.log2(total), mask=has_row)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def combine_kernel(
     part_ptr,
     sum_ptr,
     out_ptr,
     all_rows,
+    count,
     RANK: tl.constexpr,
-    SPLITS: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
@@ -187,7 +189,7 @@ def combine_kernel(
     row = tl.program_id(0).to(tl.int64)
     dims = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     splits = tl.arange(0, BLOCK_S)
-    sums = tl.load(sum_ptr + splits * all_rows + row, mask=splits < SPLITS, other=float("-inf"))
+    sums = tl.load(sum_ptr + splits * all_rows + row, mask=splits < count, other=float("-inf"))
     weights = tl.exp2(sums - tl.max(sums, 0))
     # A part that saw nothing was not written, or is 0.
     there = (sums > float("-inf")) | (sums != sums)

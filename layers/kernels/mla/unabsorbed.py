@@ -15,6 +15,12 @@ HALVES = (torch.float16, torch.bfloat16)
 ONLY = ("extend",)
 
 
+def _load_flashinfer() -> Callable[..., Any]:
+    from layers.kernels.mla.unabsorbed_flashinfer import FlashInferUnabsorbed
+
+    return FlashInferUnabsorbed
+
+
 def _load_triton() -> Callable[..., Any]:
     from layers.kernels.mla.unabsorbed_triton import TritonUnabsorbed
 
@@ -34,6 +40,17 @@ MLA_UNABSORBED = Operation(
                 modes=ONLY,
             ),
             _load_triton,
+        ),
+        Backend(
+            "flashinfer",
+            MLANeeds(
+                package="flashinfer",
+                min_arch=(8, 0),
+                dtypes=HALVES,
+                head_dims=(192, 128),
+                modes=ONLY,
+            ),
+            _load_flashinfer,
         ),
         Backend("torch", MLANeeds(dtypes=HALVES, modes=ONLY), lambda: TorchUnabsorbed),
     ),
