@@ -1,9 +1,6 @@
 """Rotary position embedding (Su et al. 2021, arXiv 2104.09864): pairs of values turned by angles.
 
-Pair i of a token at position p is turned by p · f_i:
-
-    x'_a = x_a · cos - x_b · sin
-    x'_b = x_b · cos + x_a · sin
+Pair i of a token at position p is turned by p · f_i; see `layers.rotary.rotate`.
 
 | style | pair i | used by |
 | --- | --- | --- |
@@ -16,8 +13,12 @@ and rounded once to its input's dtype.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from layers.kernels.capability import Problem, select_backend
+from layers.rotary.rotate import ROTATE
 from layers.rotary.scaling import RotaryScaling, plain_frequencies
 
 STYLES = ("neox", "gptj")
@@ -61,6 +62,7 @@ class RotaryEmbedding(torch.nn.Module):  # type: ignore[misc]
         self.max_position = max_position
         self.style = style
         self.scaling = scaling
+        self._rotations: dict[torch.device, Callable[..., list[torch.Tensor]]] = {}
         cos, sin = _table(rotary_dim, base, max_position, scaling)
         device = torch.empty(0, device=device).device
         self.register_buffer("cos", cos.to(device), persistent=False)
@@ -82,13 +84,25 @@ class RotaryEmbedding(torch.nn.Module):  # type: ignore[misc]
             ValueError: other shapes, or (on the CPU) a position outside the table.
         """
         self._check_input(positions, tensors)
-        index = positions.long()
-        cos, sin = self.cos[index], self.sin[index]
-        return [rotate(x, cos, sin, self.style) for x in tensors]
+        dim = self.rotary_dim
+        parts = tuple(x[..., :dim] for x in tensors)
+        turned = self._rotation(positions.device)(parts, positions, self.cos, self.sin, self.style)
+        return [
+            out if x.shape[-1] == dim else torch.cat((out, x[..., dim:]), dim=-1)
+            for out, x in zip(turned, tensors, strict=True)
+        ]
 
     def extra_repr(self) -> str:
         """Sizes, style and scaling, for `print(model)`."""
         return f"{self.rotary_dim}, base={self.base}, {self.style}, {self.scaling}"
+
+    def _rotation(self, device: torch.device) -> Callable[..., list[torch.Tensor]]:
+        """The backend for a device; which dtypes come makes no difference to it."""
+        found = self._rotations.get(device)
+        if found is None:
+            problem = Problem(torch.float32, k=self.rotary_dim)
+            found = self._rotations[device] = select_backend(ROTATE, device, problem).load()
+        return found
 
     def _check_input(self, positions: torch.Tensor, tensors: tuple[torch.Tensor, ...]) -> None:
         if positions.dim() != 1 or positions.dtype not in (torch.int32, torch.int64):
@@ -102,6 +116,11 @@ class RotaryEmbedding(torch.nn.Module):  # type: ignore[misc]
                     f"x is {tuple(x.shape)}, wanted ({len(positions)}, ..., {self.rotary_dim} or "
                     f"more): a row for each of the positions."
                 )
+            if x.device != positions.device or self.cos.device != positions.device:
+                raise ValueError(
+                    f"x is on {x.device}, positions on {positions.device} and the rotary embedding "
+                    f"on {self.cos.device}, wanted one device."
+                )
         if positions.device.type == "cpu" and len(positions):
             first, last = int(positions.min()), int(positions.max())
             if first < 0 or last >= self.max_position:
@@ -109,33 +128,6 @@ class RotaryEmbedding(torch.nn.Module):  # type: ignore[misc]
                     f"positions reach from {first} to {last}, wanted 0 to {self.max_position - 1}. "
                     f"Build the rotary embedding with a larger max_position."
                 )
-
-
-def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, style: str) -> torch.Tensor:
-    """Turns x (T, …, D) by cos and sin (T, rotary_dim / 2) float32, rounded once to x's dtype."""
-    pairs = cos.shape[-1]
-    shape = (cos.shape[0], *(1,) * (x.dim() - 2), pairs)
-    cos, sin = cos.view(shape), sin.view(shape)
-    turned = x[..., : 2 * pairs].float()
-    first, second = split_pairs(turned, style)
-    parts = (first * cos - second * sin, second * cos + first * sin)
-    out = join_pairs(*parts, style).to(x.dtype)
-    return out if x.shape[-1] == 2 * pairs else torch.cat((out, x[..., 2 * pairs :]), dim=-1)
-
-
-def split_pairs(x: torch.Tensor, style: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """x (…, D) -> the first and the second values of its pairs, (…, D / 2) each."""
-    if style == "gptj":
-        return x[..., 0::2], x[..., 1::2]
-    first, second = x.chunk(2, dim=-1)
-    return first, second
-
-
-def join_pairs(first: torch.Tensor, second: torch.Tensor, style: str) -> torch.Tensor:
-    """The inverse of `split_pairs`."""
-    if style == "gptj":
-        return torch.stack((first, second), dim=-1).flatten(-2)
-    return torch.cat((first, second), dim=-1)
 
 
 def _table(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from layers.kernels.fp8.e4m3 import encode
+from layers.kernels.capability import Problem, select_backend
+from layers.kernels.mla.write_latents import WRITE_LATENTS
 
 CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
@@ -49,6 +50,9 @@ class MLAKVCache:
         self.scale = float(scale)
         shape = (num_pages, page_size, kv_lora_rank + qk_rope_head_dim)
         self.pages = torch.zeros(shape, dtype=dtype, device=device)
+        computed = torch.float32 if self.is_fp8 else dtype
+        backend = select_backend(WRITE_LATENTS, self.device, Problem(computed, shape[-1]))
+        self._write = backend.load()
 
     @property
     def device(self) -> torch.device:
@@ -65,15 +69,10 @@ class MLAKVCache:
 
         Args:
             slots: (T,) int64, distinct.
-            kv_c: (T, R), k_pe: (T, rope) and rotated, float16 or bfloat16.
+            kv_c: (T, R), k_pe: (T, rope) and rotated; of the cache's dtype, or float16 or bfloat16
+                for codes.
         """
-        rows, pages = torch.cat((kv_c, k_pe), dim=-1), self.pages
-        if self.is_fp8:
-            # A tensor, as on CUDA torch divides by a Python number as a product with its
-            # reciprocal.
-            divisor = torch.full((), self.scale, dtype=torch.float32, device=rows.device)
-            rows, pages = encode(rows.float() / divisor).view(torch.uint8), pages.view(torch.uint8)
-        pages.flatten(0, 1).index_copy_(0, slots, rows.to(pages.dtype))
+        self._write(self.pages, slots, kv_c, k_pe, self.scale)
 
 
 def _check(dtype: torch.dtype, scale: float) -> None:

@@ -59,18 +59,18 @@ def _span(
     MASKED: tl.constexpr,
     RANK: tl.constexpr,
     ROPE: tl.constexpr,
-    PAGE: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
     """Goes over the keys of a span; without MASKED every row sees them all."""
     out, peak, total = state
     first, last, limit = span
-    pages_ptr, page_row, dims, rope_dims = pages
+    pages_ptr, page_row, page_bits, dims, rope_dims = pages
     for start in range(first, last, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         inside = keys < limit
-        page = tl.load(page_row + keys // PAGE, mask=inside, other=0).to(tl.int64)
-        rows = pages_ptr + (page * PAGE + keys % PAGE) * (RANK + ROPE)
+        page = tl.load(page_row + (keys >> page_bits), mask=inside, other=0).to(tl.int64)
+        slots = (page << page_bits) + (keys & ((1 << page_bits) - 1))
+        rows = pages_ptr + slots * (RANK + ROPE)
         latent = _tile(rows, inside, dims, RANK, MASKED).to(q.dtype)
         k_rope = _tile(rows + RANK, inside, rope_dims, ROPE, MASKED).to(q.dtype)
         scores = tl.dot(q, tl.trans(latent))
@@ -89,7 +89,7 @@ def _span(
     return out, peak, total
 
 
-@triton.jit(do_not_specialize=["splits"])
+@triton.jit(do_not_specialize=["splits", "page_bits"])
 def attend_kernel(
     q_ptr,
     pages_ptr,
@@ -105,10 +105,10 @@ def attend_kernel(
     table_stride,
     all_rows,
     splits,
+    page_bits,
     HEADS: tl.constexpr,
     RANK: tl.constexpr,
     ROPE: tl.constexpr,
-    PAGE: tl.constexpr,
     DRAFT: tl.constexpr,
     SPLIT: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -153,15 +153,15 @@ def attend_kernel(
         tl.zeros((BLOCK_M,), dtype=tl.float32),
     )
     positions = prefix + tokens
-    pages = (pages_ptr, table_ptr + request * table_stride, dims, rope_dims)
+    pages = (pages_ptr, table_ptr + request * table_stride, page_bits, dims, rope_dims)
     draft = (mask_ptr + request * queries * queries, prefix, queries)
     state = _span(
         *(state, q, q_rope, (start, middle, middle), tokens, positions, pages, draft, scale),
-        *(DRAFT, False, RANK, ROPE, PAGE, BLOCK_N),
+        *(DRAFT, False, RANK, ROPE, BLOCK_N),
     )
     out, peak, total = _span(
         *(state, q, q_rope, (middle, stop, stop), tokens, positions, pages, draft, scale),
-        *(DRAFT, True, RANK, ROPE, PAGE, BLOCK_N),
+        *(DRAFT, True, RANK, ROPE, BLOCK_N),
     )
     out = tl.where(total[:, None] == 0.0, 0.0, out / total[:, None]) * out_scale
     inside = has_row[:, None] & (dims[None, :] < RANK)
