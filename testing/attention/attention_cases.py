@@ -77,6 +77,7 @@ CALLS: Mapping[str, list[Call]] = {
         Call("draft", prefixes([9], 7), TREE, order="ascending"),
         Call("draft", prefixes([64, 70, 0], 7), TREE, order="interleaved", shared_pages=4),
         Call("draft", prefixes([40, 7], 5), (-1, -1, 0, 1, 1), split=False),
+        Call("draft", prefixes([0, 15, 33], 6), all_drafts=True),
     ],
 }
 

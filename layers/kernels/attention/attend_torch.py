@@ -95,7 +95,9 @@ def draft_visible(
     Distances in a window are by `positions` (S,), each draft token's place in the text.
     """
     before = torch.arange(prefix, device=positions.device)
-    seen = visible(positions, torch.cat([before, positions]), window)
+    distance = positions[:, None] - torch.cat([before, positions])[None, :]
+    # What the mask shows may lie ahead: drafts of one block see all of each other.
+    seen = distance < window if window is not None else torch.ones_like(distance, dtype=torch.bool)
     seen[:, prefix:] &= mask
     return seen
 

@@ -106,7 +106,7 @@ class Call:
 
     requests: (prefix, new tokens) of each; one new token each for "decode", as many for all in
         "draft".
-    parents: of drafts, a tree; None: a chain.
+    parents: of drafts, a tree; None: a chain. all_drafts: each sees all of them, those ahead too.
     order: of pages in the pool; shared_pages: that requests 0 and 1 have in common.
     garbage: what page tables hold past a request's pages; None: pages of NaN, or -1.
     split: q, k and v are slices of one fused tensor, as a projection leaves them.
@@ -115,6 +115,7 @@ class Call:
     mode: str
     requests: tuple[tuple[int, int], ...]
     parents: tuple[int, ...] | None = None
+    all_drafts: bool = False
     order: str = "shuffled"
     shared_pages: int = 0
     garbage: int | None = None
@@ -134,10 +135,13 @@ class Call:
         """(S, S) of every request, or None."""
         if self.mode != "draft":
             return None
-        return chain(self.requests[0][1]) if self.parents is None else tree_of(list(self.parents))
+        drafts = self.requests[0][1]
+        if self.all_drafts:
+            return np.ones((drafts, drafts), bool)
+        return chain(drafts) if self.parents is None else tree_of(list(self.parents))
 
     def __str__(self) -> str:
-        drafts = " tree" if self.parents else ""
+        drafts = " tree" if self.parents else " all seen" if self.all_drafts else ""
         text = ", ".join(f"{prefix}+{new}" for prefix, new in self.requests)
         shared = f", {self.shared_pages} shared pages" if self.shared_pages else ""
         return f"{self.mode}{drafts} of {text} ({self.order}{shared})"
