@@ -99,7 +99,7 @@ def _wrong_parts(
 
 
 def _reading(
-    name: str, pairs: Sequence[tuple[_Wrong, Float64]], wrong: Sequence[_Wrong], least: float = 0.5
+    name: str, pairs: Sequence[tuple[_Wrong, Float64]], wrong: Sequence[_Wrong], least: float = 0.95
 ) -> Reading | None:
     square = sum(float((w.weight * w.residual**2).sum()) for w in wrong)
     size = sum(float((w.weight * s**2).sum()) for w, s in pairs)

@@ -39,6 +39,7 @@ def _windowed(seen: Mask, request: Request, window: int | None) -> Mask:
 def _masks(request: Request, rule: Rule) -> Iterator[tuple[str, Mask]]:
     queries, length, tree = request.queries, request.length, request.tree
     right = request.visible(rule.window)
+    yield "the request's last key is not seen", right & (np.arange(length) < length - 1)
     if tree is None:
         ahead = np.arange(length) <= length - queries + 1 + np.arange(queries)[:, None]
         yield "a query sees one key ahead of itself", _windowed(ahead, request, rule.window)
@@ -77,6 +78,9 @@ def _rules(request: Request, rule: Rule) -> Iterator[Suspect]:
     wrong: dict[str, Rule] = {}
     if rule.soft_cap:
         wrong["the soft cap is missing"] = replace(rule, soft_cap=0.0)
+        # cap·tanh(x / cap)·scaling is (cap·scaling)·tanh(x·scaling / (cap·scaling)).
+        before = replace(rule, soft_cap=rule.soft_cap * rule.scaling)
+        wrong["the soft cap comes before the scaling"] = before
     if rule.sinks is not None:
         wrong["the sinks are missing"] = replace(rule, sinks=None)
         wrong["the sinks are counted twice"] = replace(rule, sinks=rule.sinks + np.log(2))
