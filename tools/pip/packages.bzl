@@ -1,6 +1,7 @@
 """The packages of requirements.in. Written by //tools/pip:lock."""
 
 PACKAGES = [
+    "coverage",
     "cuda_python",
     "filelock",
     "fla_core",
@@ -16,6 +17,7 @@ PACKAGES = [
     "protobuf",
     "pytest",
     "pytest_bazel",
+    "pytest_cov",
     "pytest_shard",
     "rich",
     "ruff",
