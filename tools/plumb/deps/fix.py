@@ -25,16 +25,20 @@ def commands(findings: Sequence[Finding]) -> list[str]:
 
 
 def apply(workspace: Path, findings: Sequence[Finding], buildozer: Path) -> None:
-    """Edits the BUILD files of `workspace`, which stay formatted.
+    """Edits the BUILD files of `workspace` as the findings say. Raises what `tell` does."""
+    tell(workspace, commands(findings), buildozer)
+
+
+def tell(workspace: Path, lines: Sequence[str], buildozer: Path) -> None:
+    """Edits the BUILD files of `workspace`, which stay formatted; a line is COMMAND|TARGET.
 
     Raises PlumbError with buildozer's own words if it refuses.
     """
-    lines = "\n".join(commands(findings)) + "\n"
     done = subprocess.run(
         [str(buildozer), "-quiet", "-f", "-"],
         cwd=workspace,
         env=environment(),
-        input=lines,
+        input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
         check=False,

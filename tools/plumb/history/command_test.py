@@ -1,0 +1,85 @@
+"""`plumb history` as a user calls it; what needs Bazel is tested by its parts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.testing import CliRunner, Result
+
+from tools.plumb.errors import PlumbError
+from tools.plumb.history import command
+from tools.plumb.revision import Loader
+
+DATA = Path(__file__).parent / "testdata"
+
+
+def no_workspace(folder: Path | None) -> Loader:
+    raise AssertionError("asked for a workspace")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "deep/history.sqlite"
+
+
+def plumb(store: Path, *arguments: str | Path) -> Result:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    command.register(app, no_workspace, TyperGroup, TyperCommand)
+    words = ["history", *map(str, arguments), "--store", str(store)]
+    return CliRunner().invoke(app, words, catch_exceptions=True)
+
+
+def sentence(result: Result) -> str:
+    """The error that the command line shows as a sentence."""
+    assert isinstance(result.exception, PlumbError), result.exception
+    return str(result.exception)
+
+
+def test_what_was_taken_in_is_shown(store: Path) -> None:
+    done = plumb(store, "ingest", DATA / "ran.json", DATA / "cached.json")
+    assert done.exit_code == 0
+    assert "ran.json: 5 new attempts, 0 known" in done.stderr
+    assert "cached.json: 1 new attempt, 3 known" in done.stderr
+    shown = {one["label"]: one for one in json.loads(plumb(store, "show", "--format=json").stdout)}
+    assert shown["//a:flaky_test"]["flake_rate"] == 1.0
+    assert shown["//a:sharded_test"]["seconds"]["median"] == pytest.approx(0.85)
+    assert (shown["//a:bad_test"]["runs"], shown["//a:bad_test"]["seconds"]) == (2, None)
+
+
+def test_flaky_shows_flaky_tests_alone(store: Path) -> None:
+    plumb(store, "ingest", DATA / "ran.json")
+    found = json.loads(plumb(store, "flaky", "--format=json").stdout)
+    assert [one["label"] for one in found] == ["//a:flaky_test"]
+    assert "//a:flaky_test" in plumb(store, "flaky").stdout
+    assert plumb(store, "flaky", "//a:bad*").stdout == "No test was flaky.\n"
+
+
+def test_a_good_file_stays_taken_in_when_the_next_is_bad(store: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("no event\n")
+    assert "bad.json holds no event" in sentence(plumb(store, "ingest", DATA / "ran.json", bad))
+    assert len(json.loads(plumb(store, "show", "--format=json").stdout)) == 3
+
+
+def test_junit_is_taken_in_beside_it(store: Path, tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    report.write_text(
+        '<testsuite timestamp="2026-11-30T19:00:00"><testcase classname="t" time="2"/></testsuite>'
+    )
+    done = plumb(store, "import", "junit", report, "--pool", "h100")
+    assert "1 new attempt, 0 known" in done.stderr
+    assert "0 new attempts, 1 known" in plumb(store, "import", "junit", report).stderr
+    (one,) = json.loads(plumb(store, "show", "--format=json").stdout)
+    assert (one["label"], one["pool"], one["runs"]) == ("t", "h100", 1)
+
+
+def test_an_empty_answer_is_an_error(store: Path) -> None:
+    assert "no history at" in sentence(plumb(store, "show"))
+    plumb(store, "ingest", DATA / "ran.json")
+    message = sentence(plumb(store, "show", "//b*"))
+    assert "no run of a test that matches '//b*'" in message
+    # The runs are of 2026; a day ago is later, or will be.
+    assert "of the last 1 days" in sentence(plumb(store, "show", "//b*", "--days", "1"))

@@ -1,0 +1,192 @@
+"""Reads the files that Bazel writes under --build_event_json_file, one event at a time.
+
+A line is an event (Bazel's build_event_stream.proto, as JSON). Only the few kinds that tell of
+tests are parsed, so that a file of any size takes little memory, and a kind or a field that a newer
+Bazel adds is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of a line beyond which it is not read: an event of a test has a few thousand."""
+_KINDS = (
+    *(b'"started"', b'"workspaceStatus"', b'"targetConfigured"', b'"testResult"'),
+    b'"buildFinished"',
+)
+_WINDOW = 400  # an event's id stands first
+
+
+@dataclass(frozen=True)
+class Started:
+    """An invocation begins. start_ms: since 1970."""
+
+    uuid: str
+    start_ms: int
+    command: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A target with its tags."""
+
+    label: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that Bazel ran on."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The invocation that began last has ended."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One attempt at one shard of one run of a test.
+
+    configuration: an id of Bazel's. start_ms, ms: when and how long it ran, which a cached result
+    repeats. cached: "" if it ran in this invocation, else "local" or "remote". status: Bazel's
+    word, such as PASSED, FAILED, FLAKY, TIMEOUT. host: where it ran, if a remote executor says.
+    """
+
+    label: str
+    configuration: str
+    run: int
+    shard: int
+    attempt: int
+    start_ms: int
+    ms: int
+    status: str
+    cached: str
+    strategy: str
+    host: str
+
+
+Event = Started | Configured | Host | Finished | Result
+
+
+@dataclass
+class Reading:
+    """What is odd about a file: lines that hold no whole event, and events without what they need.
+
+    broken: numbers of the first such lines. count: of all of them.
+    """
+
+    broken: list[int] = field(default_factory=list)
+    count: int = 0
+    started: int = 0
+    lines: int = 0
+
+    def add(self, line: int) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.broken) < 5:
+            self.broken.append(line)
+
+
+def read(path: Path, reading: Reading) -> Iterator[Event]:
+    """The events of a file that tell of tests, in its order; what is odd goes into `reading`."""
+    with path.open("rb") as file:
+        for line in _lines(file, reading):
+            if any(kind in line[:_WINDOW] for kind in _KINDS):
+                event = _parse(line, reading)
+                if event is not None:
+                    reading.started += isinstance(event, Started)
+                    yield event
+            elif not _is_event(line):
+                reading.add(reading.lines)
+
+
+def _lines(file: IO[bytes], reading: Reading) -> Iterator[bytes]:
+    """Whole lines; one that is too long is skipped and noted."""
+    while line := file.readline(LONGEST_LINE):
+        reading.lines += 1
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            reading.add(reading.lines)
+            while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+            continue
+        if line.strip():
+            yield line
+
+
+def _is_event(line: bytes) -> bool:
+    """Whether a line that is not parsed at least begins and ends as an event does."""
+    line = line.strip()
+    return line.startswith(b'{"id":') and line.endswith(b"}")
+
+
+def _parse(line: bytes, reading: Reading) -> Event | None:
+    try:
+        event = json.loads(line)
+        return _event(event)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        reading.add(reading.lines)
+        return None
+
+
+def _event(event: dict[str, Any]) -> Event | None:
+    """Raises KeyError, TypeError, ValueError or AttributeError if the event lacks what it needs."""
+    ident = event["id"]
+    if "testResult" in ident and "testResult" in event:
+        return _result(ident["testResult"], event["testResult"])
+    if "targetConfigured" in ident and "configured" in event:
+        label, tags = ident["targetConfigured"]["label"], event["configured"].get("tag", [])
+        return Configured(str(label), tuple(str(tag) for tag in tags))
+    if "started" in ident and "started" in event:
+        own = event["started"]
+        start = _ms(own, "startTimeMillis", "startTime")
+        version = str(own.get("buildToolVersion", ""))
+        return Started(str(own["uuid"]), start, str(own.get("command", "")), version)
+    if "buildFinished" in ident and "finished" in event:
+        return Finished()
+    if "workspaceStatus" in ident and "workspaceStatus" in event:
+        items = event["workspaceStatus"].get("item", [])
+        named = {item.get("key"): str(item.get("value", "")) for item in items}
+        return Host(named["BUILD_HOST"]) if "BUILD_HOST" in named else None
+    return None
+
+
+def _result(ident: dict[str, Any], own: dict[str, Any]) -> Result:
+    execution = own.get("executionInfo", {})
+    remotely = bool(execution.get("cachedRemotely"))
+    cached = "local" if own.get("cachedLocally") else "remote" if remotely else ""
+    return Result(
+        label=str(ident["label"]),
+        configuration=str(ident.get("configuration", {}).get("id", "")),
+        run=int(ident.get("run", 1)),
+        shard=int(ident.get("shard", 1)),
+        attempt=int(ident.get("attempt", 1)),
+        start_ms=_ms(own, "testAttemptStartMillisEpoch", "testAttemptStart"),
+        ms=_duration(own),
+        status=str(own["status"]),
+        cached=cached,
+        strategy=str(execution.get("strategy", "")),
+        host=str(execution.get("hostname", "")),
+    )
+
+
+def _ms(own: dict[str, Any], millis: str, stamp: str) -> int:
+    """Milliseconds since 1970, from the field of Bazels up to 7 or the one that replaces it."""
+    if millis in own:
+        return int(own[millis])
+    return round(datetime.fromisoformat(own[stamp].replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def _duration(own: dict[str, Any]) -> int:
+    if "testAttemptDurationMillis" in own:
+        return int(own["testAttemptDurationMillis"])
+    return round(float(str(own["testAttemptDuration"]).removesuffix("s")) * 1000)

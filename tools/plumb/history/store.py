@@ -1,0 +1,210 @@
+"""What ran, in one SQLite file: invocations and attempts, each attempt once.
+
+Bazel repeats a cached result in every invocation that needs it, with the start and duration of the
+run that made it. So an attempt is known by its test, place and start, and is kept once, whichever
+invocation told of it first; how often it was served from a cache is counted apart.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tools.plumb.errors import ExitCode, PlumbError
+
+SCHEMA = 1
+_TABLES = """
+CREATE TABLE invocation (
+    uuid TEXT PRIMARY KEY, start_ms INTEGER NOT NULL, command TEXT NOT NULL,
+    version TEXT NOT NULL, host TEXT NOT NULL, whole INTEGER NOT NULL
+) STRICT;
+CREATE TABLE attempt (
+    id INTEGER PRIMARY KEY, label TEXT NOT NULL, configuration TEXT NOT NULL,
+    run INTEGER NOT NULL, shard INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    start_ms INTEGER NOT NULL, ms INTEGER NOT NULL, status TEXT NOT NULL, pool TEXT NOT NULL,
+    host TEXT NOT NULL, strategy TEXT NOT NULL, invocation TEXT NOT NULL,
+    executed INTEGER NOT NULL,
+    UNIQUE (label, configuration, run, shard, start_ms)
+) STRICT;
+CREATE INDEX attempt_by_label ON attempt (label, start_ms);
+CREATE TABLE served (
+    attempt INTEGER NOT NULL REFERENCES attempt, invocation TEXT NOT NULL, cache TEXT NOT NULL,
+    PRIMARY KEY (attempt, invocation)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One call of Bazel. whole: it was seen to end."""
+
+    uuid: str
+    start_ms: int
+    command: str = ""
+    version: str = ""
+    host: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at one shard of one run of a test, as it ran.
+
+    start_ms: since 1970; ms: how long. pool: 'cpu', 'h100'. cached: "" if it ran in `invocation`,
+    else the cache ("local", "remote") that served it there. status: PASSED, FAILED, TIMEOUT …
+    """
+
+    label: str
+    start_ms: int
+    ms: int
+    status: str
+    pool: str
+    invocation: str
+    host: str = ""
+    strategy: str = ""
+    cached: str = ""
+    run: int = 1
+    shard: int = 1
+    attempt: int = 1
+    configuration: str = ""
+
+
+class Store:
+    """An open history. Use `open_store`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def together(self) -> Iterator[Self]:
+        """All that is added inside is kept, or none of it."""
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self
+
+    def add_invocation(self, invocation: Invocation) -> None:
+        """Adds one, or replaces what was known of it by a better reading."""
+        self._connection.execute(
+            "INSERT INTO invocation VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET "
+            "start_ms = excluded.start_ms, command = excluded.command, version = excluded.version, "
+            "host = excluded.host, whole = max(whole, excluded.whole)",
+            (
+                *(invocation.uuid, invocation.start_ms, invocation.command, invocation.version),
+                *(invocation.host, invocation.whole),
+            ),
+        )
+
+    def add(self, attempt: Attempt) -> bool:
+        """Adds an attempt; True if nothing was known of it.
+
+        One that a cache served first is completed when the invocation that ran it comes to light.
+        """
+        # Not its number: a cache serves the last of several attempts as the first.
+        key = (attempt.label, attempt.configuration, attempt.run, attempt.shard, attempt.start_ms)
+        told = (
+            *(attempt.attempt, attempt.ms, attempt.status, attempt.pool, attempt.host),
+            *(attempt.strategy, attempt.invocation),
+        )
+        executed = not attempt.cached
+        found = self._connection.execute(
+            "SELECT id, executed FROM attempt WHERE label = ? AND configuration = ? AND run = ? "
+            "AND shard = ? AND start_ms = ?",
+            key,
+        ).fetchone()
+        if found is None:
+            cursor = self._connection.execute(
+                "INSERT INTO attempt (label, configuration, run, shard, start_ms, attempt, ms, "
+                "status, pool, host, strategy, invocation, executed) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key, *told, executed),
+            )
+            number = cursor.lastrowid
+        else:
+            number = int(found[0])
+            if executed and not found[1]:
+                self._connection.execute(
+                    "UPDATE attempt SET attempt = ?, ms = ?, status = ?, pool = ?, host = ?, "
+                    "strategy = ?, invocation = ?, executed = 1 WHERE id = ?",
+                    (*told, number),
+                )
+        if not executed:
+            self._connection.execute(
+                "INSERT OR IGNORE INTO served VALUES (?, ?, ?)",
+                (number, attempt.invocation, attempt.cached),
+            )
+        return found is None
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """What a query gives."""
+        return self._connection.execute(sql, values).fetchall()
+
+    def attempts(self, labels: str = "*", since_ms: int = 0) -> Iterator[Attempt]:
+        """Attempts of the labels that a glob names, by label and start; none twice.
+
+        What a remote cache alone told of is left out: its start is that of the look-up.
+        """
+        cursor = self._connection.execute(
+            "SELECT label, start_ms, ms, status, pool, invocation, host, strategy, '', run, shard, "
+            "attempt, configuration FROM attempt WHERE label GLOB ? AND start_ms >= ? AND "
+            "(executed OR NOT EXISTS (SELECT 1 FROM served WHERE served.attempt = attempt.id "
+            "AND cache = 'remote')) ORDER BY label, start_ms, run, shard, attempt",
+            (labels, since_ms),
+        )
+        for row in cursor:
+            yield Attempt(*row)
+
+    def served(self) -> dict[str, int]:
+        """How often each test was answered from a cache, by label."""
+        found = self.rows(
+            "SELECT label, count(*) FROM served JOIN attempt ON served.attempt = attempt.id "
+            "GROUP BY label"
+        )
+        return {str(label): int(str(count)) for label, count in found}
+
+
+@contextmanager
+def open_store(path: Path, create: bool = False) -> Iterator[Store]:
+    """The history in that file.
+
+    Raises PlumbError: there is none (and it is not to be made), it is no history, or it is locked.
+    """
+    if not create and not path.is_file():
+        raise PlumbError(
+            f"no history at {path}. Make one: run Bazel with --build_event_json_file=FILE, then "
+            f"`plumb history ingest FILE`.",
+            ExitCode.ENVIRONMENT,
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+            _prepare(connection, path)
+            yield Store(connection)
+    except sqlite3.OperationalError as error:
+        raise PlumbError(
+            f"{path}: SQLite says '{error}'. Another plumb may be writing, or the disk is full; "
+            "run it again.",
+            ExitCode.ENVIRONMENT,
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise PlumbError(
+            f"{path} is no history: SQLite says '{error}'. Move it away, or name another --store.",
+            ExitCode.ENVIRONMENT,
+        ) from error
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == SCHEMA:
+        return
+    if version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise PlumbError(
+            f"{path} has schema {version}, this plumb reads {SCHEMA}. Ingest the build event files "
+            "again into another --store.",
+            ExitCode.ENVIRONMENT,
+        )
+    connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
