@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from tools.plumb import affected_command, cache, streams
 from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
+from tools.plumb.history import command as history_command
 from tools.plumb.revision import Loader
 from tools.plumb.steering.inputs import WORKSPACE_FILES
 from tools.plumb.trees.git import Repository
@@ -120,6 +121,7 @@ affected_command.register(
     app, _Command, _loader_and_folder, lambda: _errors.status("comparing target graphs")
 )
 deps_command.register(app, _loader, _Group, _Command)
+history_command.register(app, _loader, _Group, _Command)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
