@@ -14,8 +14,9 @@ import triton.language as tl
 
 from layers.attention.gdn.metadata import GDNMetadata
 
-_CHANNELS = 128
-_TOKENS = 16
+# Of those tried on an H200 with 8,192 channels: 3.3 TB/s for 8,192 tokens.
+_TOKENS, _CHANNELS = 16, 256
+_DECODE_CHANNELS = 128
 
 
 @triton.jit
@@ -128,10 +129,10 @@ def _decode(
     metadata: GDNMetadata,
 ) -> None:
     tokens, channels = x.shape
-    _decode_kernel[tokens, triton.cdiv(channels, _CHANNELS)](
+    _decode_kernel[tokens, triton.cdiv(channels, _DECODE_CHANNELS)](
         *(x, weight, state, out, metadata.state_indices, channels),
         WIDTH=weight.shape[1],
-        CHANNELS=_CHANNELS,
+        CHANNELS=_DECODE_CHANNELS,
     )
 
 

@@ -17,7 +17,7 @@ from layers.attention.gdn.metadata import GDNMetadata
 from layers.kernels.capability import device_arch
 from layers.kernels.gdn.gates import Gates
 from layers.kernels.gdn.heads import Heads
-from layers.kernels.gdn.l2_norm_triton import normalise_queries_and_keys
+from layers.kernels.gdn.separate_triton import separate
 from layers.kernels.gdn.states import gather, scatter
 
 # By compute capability, as the package's own tuner may not take what races on another.
@@ -48,9 +48,7 @@ def extend(
     mixed: torch.Tensor, gates: Gates, ssm: torch.Tensor, metadata: GDNMetadata, heads: Heads
 ) -> torch.Tensor:
     """As `layers.kernels.gdn.chunked.extend`, of float16 or bfloat16 and Dk of at most 256."""
-    mixed = mixed.contiguous()
-    q, k = normalise_queries_and_keys(mixed, heads)
-    v = heads.split(mixed)[2].contiguous()
+    q, k, v = separate(mixed.contiguous(), heads)
     g, beta = gates.values()
     out, states = _chunk_gated_delta_rule(
         *(x[None] for x in (q, k, v, g, beta)),

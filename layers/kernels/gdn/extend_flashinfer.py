@@ -11,7 +11,7 @@ from flashinfer.gdn_prefill import chunk_gated_delta_rule
 from layers.attention.gdn.metadata import GDNMetadata
 from layers.kernels.gdn.gates import Gates
 from layers.kernels.gdn.heads import Heads
-from layers.kernels.gdn.l2_norm_triton import normalise_queries_and_keys
+from layers.kernels.gdn.separate_triton import separate
 from layers.kernels.gdn.states import gather, scatter
 
 
@@ -19,9 +19,7 @@ def extend(
     mixed: torch.Tensor, gates: Gates, ssm: torch.Tensor, metadata: GDNMetadata, heads: Heads
 ) -> torch.Tensor:
     """As `layers.kernels.gdn.chunked.extend`, of float16 or bfloat16 and Dk = Dv = 128."""
-    mixed = mixed.contiguous()
-    q, k = normalise_queries_and_keys(mixed, heads)
-    v = heads.split(mixed)[2].contiguous()
+    q, k, v = separate(mixed.contiguous(), heads)
     g, beta = gates.values()
     shape = (metadata.num_requests, heads.num_v_heads, heads.head_v_dim, heads.head_k_dim)
     out, states = chunk_gated_delta_rule(

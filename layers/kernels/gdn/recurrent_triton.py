@@ -16,8 +16,8 @@ from layers.attention.gdn.metadata import GDNMetadata
 from layers.kernels.gdn.gates import Gates
 from layers.kernels.gdn.heads import Heads
 
-_VALUES = 32
-_WARPS = 4
+# Of those tried on an H200 with states of 128 x 128: 3.6 TB/s for 256 requests of 32 heads.
+_VALUES, _WARPS = 8, 1
 
 
 @triton.jit

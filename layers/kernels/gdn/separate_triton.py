@@ -1,6 +1,6 @@
 # The arguments of a kernel have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
-"""Queries and keys of unit length, for prefill kernels that take them so; by Triton."""
+"""Queries, keys and values as prefill kernels take them, each in memory of its own; by Triton."""
 
 from __future__ import annotations
 
@@ -14,42 +14,56 @@ _ROWS = 16
 
 
 @triton.jit(do_not_specialize=["tokens"])
-def _normalise_kernel(
-    mixed, out, tokens, row_stride,
-    K_HEADS: tl.constexpr, K_DIM: tl.constexpr, KEYS: tl.constexpr, ROWS: tl.constexpr,
+def _separate_kernel(
+    mixed, qk, v, tokens, row_stride,
+    K_HEADS: tl.constexpr, V_HEADS: tl.constexpr, K_DIM: tl.constexpr, V_DIM: tl.constexpr,
+    KEYS: tl.constexpr, VALUES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    # A row is one head of one token; q's heads come before k's, in mixed as in out.
+    # A row is one head of one token; heads of q come first, then those of k, then those of v.
     token = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     head = tl.program_id(1)
-    key = tl.arange(0, KEYS)
-    mask = (token < tokens)[:, None] & (key < K_DIM)[None, :]
-    place = token[:, None] * row_stride + head * K_DIM + key[None, :]
-    x = tl.load(mixed + place, mask=mask, other=0.0).to(tl.float32)
-    x *= tl.rsqrt(tl.sum(x * x, axis=1) + 1e-6)[:, None]
-    half = head // K_HEADS
-    at = ((half * tokens + token) * K_HEADS + head % K_HEADS)[:, None] * K_DIM + key[None, :]
-    tl.store(out + at, x.to(out.dtype.element_ty), mask=mask)
+    mixed += token[:, None] * row_stride
+    here = (token < tokens)[:, None]
+    if head < 2 * K_HEADS:
+        key = tl.arange(0, KEYS)[None, :]
+        has_key = here & (key < K_DIM)
+        x = tl.load(mixed + head * K_DIM + key, mask=has_key, other=0.0).to(tl.float32)
+        x *= tl.rsqrt(tl.sum(x * x, axis=1) + 1e-6)[:, None]
+        row = ((head // K_HEADS) * tokens + token) * K_HEADS + head % K_HEADS
+        tl.store(qk + row[:, None] * K_DIM + key, x.to(qk.dtype.element_ty), mask=has_key)
+    else:
+        v_head = head - 2 * K_HEADS
+        value = tl.arange(0, VALUES)[None, :]
+        has_value = here & (value < V_DIM)
+        copied = tl.load(mixed + 2 * K_HEADS * K_DIM + v_head * V_DIM + value, mask=has_value)
+        place = (token * V_HEADS + v_head)[:, None] * V_DIM + value
+        tl.store(v + place, copied, mask=has_value)
 
 
-def normalise_queries_and_keys(mixed: torch.Tensor, heads: Heads) -> torch.Tensor:
-    """x · rsqrt(Σx² + 1e-6) for each head, in float32, rounded to mixed's dtype.
+def separate(mixed: torch.Tensor, heads: Heads) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Queries and keys x · rsqrt(Σx² + 1e-6), in float32, rounded to mixed's dtype; values.
 
     Args:
         mixed: (T, C) as the convolution gives it, rows contiguous.
         heads: sizes of this rank.
 
     Returns:
-        (2, T, Hk, Dk) contiguous: q and k.
+        q, k (T, Hk, Dk) and v (T, Hv, Dv), contiguous.
     """
     tokens = mixed.shape[0]
-    out = mixed.new_empty(2, tokens, heads.num_k_heads, heads.head_k_dim)
+    qk = mixed.new_empty(2, tokens, heads.num_k_heads, heads.head_k_dim)
+    v = mixed.new_empty(tokens, heads.num_v_heads, heads.head_v_dim)
+    programs = triton.cdiv(tokens, _ROWS), 2 * heads.num_k_heads + heads.num_v_heads
     # Triton launches on the current device, whatever the tensors' is.
     with torch.cuda.device_of(mixed):
-        _normalise_kernel[triton.cdiv(tokens, _ROWS), 2 * heads.num_k_heads](
-            *(mixed, out, tokens, mixed.stride(0)),
+        _separate_kernel[programs](
+            *(mixed, qk, v, tokens, mixed.stride(0)),
             K_HEADS=heads.num_k_heads,
+            V_HEADS=heads.num_v_heads,
             K_DIM=heads.head_k_dim,
+            V_DIM=heads.head_v_dim,
             KEYS=triton.next_power_of_2(heads.head_k_dim),
+            VALUES=triton.next_power_of_2(heads.head_v_dim),
             ROWS=_ROWS,
         )
-    return out
+    return qk[0], qk[1], v
