@@ -1,0 +1,141 @@
+"""`plumb trim evidence record` and `gather`: runs tests and keeps what they ran and killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tools.plumb import bazel, streams
+from tools.plumb.cells import load
+from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.revision import Loader
+from tools.plumb.trim import ground as grounds
+from tools.plumb.trim.change import Labels
+from tools.plumb.trim.evidence import store
+from tools.plumb.trim.evidence.store import Evidence
+
+_HELP = "Records the lines that tests run and the planted faults that they kill."
+Open = Callable[[Path | None], Loader]
+Out = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What to write.")]
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option("--workspace", metavar="DIR", help="A folder in the Bazel workspace."),
+]
+
+
+def register(
+    app: typer.Typer, open_loader: Open, group: type[TyperGroup], command: type[TyperCommand]
+) -> None:
+    """Adds `evidence` to `trim`."""
+    evidence = typer.Typer(cls=group, no_args_is_help=True, help=_HELP)
+    app.add_typer(evidence, name="evidence")
+
+    @evidence.command("record", cls=command)
+    def record_command(
+        targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="Tests to run.")],
+        output: Out,
+        faults: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="FORMAT",
+                help="Plant the faults of this format, such as int8_channel, under each test.",
+            ),
+        ] = None,
+        workspace: WorkspaceOption = None,
+    ) -> None:
+        """Runs tests with --config=evidence and writes what they left.
+
+        Each test function is a context of its own. With --faults every test is run again with each
+        planted fault until it fails: a long time for many faults.
+        """
+        loader = open_loader(workspace)
+        labels = _labels(loader, targets)
+        logs = _run(loader, labels, tuple(faults or ()))
+        _write(_gather(logs, loader, labels), output)
+
+    @evidence.command("gather", cls=command)
+    def gather_command(
+        folder: Annotated[
+            Path, typer.Argument(metavar="FOLDER", help="bazel-testlogs of such a run.")
+        ],
+        output: Out,
+        workspace: WorkspaceOption = None,
+    ) -> None:
+        """Reads what tests left that ran with --config=evidence, here or elsewhere."""
+        loader = open_loader(workspace)
+        _write(_gather(_here(folder).resolve(), loader), output)
+
+
+def _labels(loader: Loader, targets: Sequence[str]) -> list[str]:
+    ground = grounds.of(load.of_workspace(loader))
+    labels = Labels(ground.model.tests, ground.suites)
+    found = dict.fromkeys(label for named in targets for label in labels.resolve(named))
+    cpu = [label for label in found if ground.model.tests[label].gpus == 0]
+    for label in found.keys() - set(cpu):
+        loader.notify(f"{label} runs on pool {ground.model.tests[label].pool}: left out")
+    if not cpu:
+        raise PlumbError("no CPU test is among them; record the others on their pool, with gather.")
+    return cpu
+
+
+def _run(loader: Loader, labels: Sequence[str], faults: Sequence[str]) -> Path:
+    """Runs the tests in the user's workspace. Returns bazel-testlogs."""
+    entry = bazel.Bazel(bazel.find_entry(loader.workspace, loader.workspace))
+    options = ["--config=evidence", "--test_tag_filters="]
+    if faults:
+        options += [f"--test_env=PLUMBLINE_FAULTS={','.join(faults)}", "--test_timeout=3600"]
+    done = _bazel(loader, entry.command("test", *options, "--", *labels))
+    if done.returncode not in (0, int(ExitCode.TESTS_FAILED)):
+        raise PlumbError(f"Bazel ended with {done.returncode}.", ExitCode.BUILD_FAILED)
+    if done.returncode:
+        raise PlumbError("tests failed: what they ran proves nothing.", ExitCode.TESTS_FAILED)
+    asked = _bazel(loader, entry.command("info", "bazel-testlogs", "--config=evidence"), True)
+    return Path(asked.stdout.strip())
+
+
+def _bazel(
+    loader: Loader, command: list[str], answer: bool = False
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=loader.workspace,
+        env=bazel.environment(),
+        stdin=subprocess.DEVNULL,
+        # stdout is kept for what plumb itself says.
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if answer else None,
+        text=True,
+        check=False,
+    )
+
+
+def _gather(logs: Path, loader: Loader, labels: Sequence[str] | None = None) -> Evidence:
+    # The coverage package is loaded where it is needed alone.
+    from tools.plumb.trim.evidence.gather import gather
+
+    return gather(logs, loader.workspace, labels)
+
+
+def _write(evidence: Evidence, output: Path) -> None:
+    store.write(evidence, _here(output))
+    console = streams.stdout_console()
+    with streams.answering(console):
+        for label, recorded in evidence.tests.items():
+            lines = sum(len(numbers) for numbers in recorded.lines.values())
+            console.print(
+                f"{label}: {len(recorded.contexts)} contexts, {lines} lines of "
+                f"{len(recorded.lines)} files, {len(recorded.killed)} of {len(recorded.planted)} "
+                "planted faults killed",
+                soft_wrap=True,
+                markup=False,
+            )
+
+
+def _here(path: Path) -> Path:
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / path
