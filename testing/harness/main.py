@@ -104,6 +104,8 @@ def run_pytest(args: Sequence[str]) -> int:
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         complaint = tally.complaint()
         if complaint:
+            # Below what pytest said, which a log that holds both would show last.
+            sys.stdout.flush()
             print(f"FAILED: {complaint}", file=sys.stderr)
         return _FAILED if complaint else 0
     return code

@@ -10,7 +10,9 @@ MAIN = Path(__file__).parent / "main.py"
 ROOT = MAIN.parents[2]
 
 
-def run(test: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    test: str, folder: Path, *, errors: int = subprocess.PIPE, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Runs main.py as Bazel would, on a test file with text `test`."""
     file = folder / "inner_test.py"
     file.write_text(test)
@@ -19,7 +21,8 @@ def run(test: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]
     }
     return subprocess.run(
         [sys.executable, MAIN, file],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=errors,
         text=True,
         check=False,
         cwd=folder,
@@ -184,6 +187,12 @@ def test_a_filter_that_matches_nothing_fails(tmp_path: Path) -> None:
 
     assert done.returncode != 0
     assert "--test_filter=test_c matches none of the 2 tests" in done.stderr
+
+
+def test_a_complaint_stands_below_what_pytest_says(tmp_path: Path) -> None:
+    log = run(PASSING, tmp_path, errors=subprocess.STDOUT, TESTBRIDGE_TEST_ONLY="test_c").stdout
+
+    assert 0 < log.index("2 deselected in") < log.index("FAILED: --test_filter=test_c")
 
 
 def test_shards_run_each_test_once_and_an_empty_shard_passes(tmp_path: Path) -> None:
