@@ -59,11 +59,7 @@ def check_input(
         RuntimeError: weights not loaded and processed.
         ValueError: a tensor, a state or metadata that does not fit the layer or the others.
     """
-    if not layer.is_ready:
-        raise RuntimeError(
-            f"layer '{layer.prefix}' is not ready for forward: load its weights, then call "
-            f"layers.weights.process_weights_after_loading()."
-        )
+    layer.check_ready()
     tokens, heads = metadata.num_tokens, layer.heads
     _check(layer, "mixed_qkv", mixed, (tokens, heads.conv_size), layer.params_dtype)
     for name, value in (("a", a), ("b", b)):

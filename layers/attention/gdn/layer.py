@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
+from layers.attention.base import AttentionBase
 from layers.attention.gdn.checks import check_input, check_options
-from layers.attention.gdn.loading import CheckpointLayer
 from layers.attention.gdn.metadata import GDNMetadata
 from layers.attention.gdn.parameter import conv_layout, conv_weight, head_parameter
 from layers.attention.gdn.state import GDNState
@@ -17,6 +18,7 @@ from layers.kernels.gdn.gates import Computed, Gates, compute_gates
 from layers.kernels.gdn.heads import Heads
 from layers.kernels.gdn.operations import GDN_CONV, GDN_DECODE, GDN_EXTEND
 from layers.linear.tensor_parallel import TensorParallel
+from layers.loadable import Located
 from layers.sharding import Span
 
 
@@ -40,7 +42,7 @@ class DeltaRule:
         return run(mixed, gates, ssm, metadata, heads)
 
 
-class GatedDeltaNet(CheckpointLayer):
+class GatedDeltaNet(AttentionBase):
     """Causal convolution and gated delta rule over the tokens of several requests.
 
     The life of a layer: construct, load `conv1d.weight`, `A_log` and `dt_bias` by
@@ -85,7 +87,7 @@ class GatedDeltaNet(CheckpointLayer):
         tp_rank: int | None = None,
         tp_size: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(prefix, device)
         sizes = {
             "num_k_heads": num_k_heads,
             "num_v_heads": num_v_heads,
@@ -94,11 +96,9 @@ class GatedDeltaNet(CheckpointLayer):
             "conv_width": conv_width,
         }
         check_options(prefix, sizes, params_dtype, backend)
-        self.prefix = prefix
         self.conv_width = conv_width
         self.params_dtype = params_dtype
         self.backend = None if backend == "auto" else backend
-        self.device = torch.empty(0, device=device).device
         parallel = TensorParallel.resolve(prefix, tp_rank, tp_size)
         k_heads = parallel.split(prefix, "num_k_heads", num_k_heads)
         self._v_heads = parallel.split(prefix, "num_v_heads", num_v_heads)
@@ -109,7 +109,13 @@ class GatedDeltaNet(CheckpointLayer):
         self.gates: Callable[..., Computed] = compute_gates
         self.convolve: Callable[..., torch.Tensor]
         self.delta_rule: Callable[..., torch.Tensor]
-        self.create_parameters()
+        self.begin_weight_reload()
+
+    def locate(self, name: str) -> Located | None:
+        """Where "conv1d.weight" goes, a name that no attribute can have."""
+        if name != "conv1d.weight":
+            return None
+        return partial(self.weight_loader_v2, self.conv1d_weight)
 
     def new_state(self, num_slots: int) -> GDNState:
         """A state of this layer's sizes on this rank, with zeros."""
@@ -170,7 +176,7 @@ class GatedDeltaNet(CheckpointLayer):
             parameter = head_parameter(self.prefix, name, self._v_heads, self.device)
             self.register_parameter(name, parameter)
 
-    def choose_kernels(self) -> None:
+    def choose_backends(self) -> None:
         """Takes a backend for each operation.
 
         Raises:
