@@ -9,7 +9,9 @@ Within a chunk of C tokens, with G the running sum of g and D_ij = exp(G_i - G_j
 
 Without errors it is the recurrence in another form. `Rounding` says which of these a kernel keeps
 in 16 bits; each gets an error uniform in ±ulp/2, drawn afresh. What stays in float32 gets a normal
-error of u√L·E + u·L/8·E for a sum of L products (see `mla.noise`).
+error of u√L·E + u·L/8·E for a sum of L products (see `mla.noise`). Norms, g and β, which come of
+exponentials and logarithms, are off by 2^-21 of themselves, and g by `Rounding.log` more where a
+kernel takes logarithms that are exact to so much of 1 only.
 """
 
 from dataclasses import dataclass
@@ -29,10 +31,12 @@ class Rounding:
     """What a backend rounds to 16 bits, kind; None: everything stays in float32.
 
     chunk: tokens; 1 is the recurrence.
+    log: what softplus may be off by, however small it is.
     """
 
     kind: FloatType | None = None
     chunk: int = 64
+    log: float = 0.0
 
 
 @dataclass
@@ -49,8 +53,20 @@ class Errors:
         if not self.on:
             return x
         if kind is None:
-            return np.asarray(x * (1 + _UNIT * self.rng.uniform(-1, 1, x.shape)))
+            return self.single(x)
         return np.asarray(x + ulp(x, kind) * self.rng.uniform(-0.5, 0.5, x.shape))
+
+    def approximate(self, x: Float64) -> Float64:
+        """x (replicas, …) as it comes of an exponential or a root in float32."""
+        if not self.on:
+            return x
+        return np.asarray(x * (1 + _EXP * self.rng.uniform(-1, 1, x.shape)))
+
+    def single(self, x: Float64) -> Float64:
+        """x rounded to float32 on its way."""
+        if not self.on:
+            return x
+        return np.asarray(x * (1 + _UNIT * self.rng.uniform(-1, 1, x.shape)))
 
     def product(self, x: Float64, y: Float64) -> Float64:
         """x @ y with sums in float32."""
@@ -102,35 +118,50 @@ def chunked(
 def scan(call: GdnCall, request: int, y: Float64, errors: Errors) -> tuple[Float64, Float64]:
     """y: (replicas, length, channels) → outputs and states, as `chunked` gives them."""
     q, k, v = call.heads(y)
+    ones = np.ones((*q.shape[:-1], 1))
+    q, k = (errors.stored(x * errors.approximate(ones)) for x in (q, k))
     # (replicas, Hv, length, …); v is in 16 bits as it comes.
-    q, k, v = (np.swapaxes(x, 1, 2) for x in (errors.stored(q), errors.stored(k), v))
-    rows = call.rows(request)
-    g, beta = call.decay[rows].T, call.beta[rows].T
+    q, k, v = (np.swapaxes(x, 1, 2) for x in (q, k, v))
+    g, beta = _gates(call, request, errors, len(y))
     state = np.repeat(call.start(request)[None], len(y), axis=0)
     outputs = []
     for start in range(0, call.lengths[request], errors.rounding.chunk):
         part = slice(start, start + errors.rounding.chunk)
-        o, state = _chunk(
-            errors, q[:, :, part], k[:, :, part], v[:, :, part], g[:, part], beta[:, part], state
-        )
+        tokens = (q[:, :, part], k[:, :, part], v[:, :, part])
+        o, state = _chunk(errors, tokens, g[:, :, part], beta[:, :, part], state)
         outputs.append(o)
     return np.swapaxes(np.concatenate(outputs, axis=2), 1, 2), state
 
 
+def _gates(call: GdnCall, request: int, errors: Errors, replicas: int) -> tuple[Float64, Float64]:
+    """g and β, (replicas, Hv, length) each."""
+    rows = call.rows(request)
+    g, beta = (np.repeat(x[rows].T[None], replicas, axis=0) for x in (call.decay, call.beta))
+    g, beta = errors.approximate(g), errors.approximate(beta)
+    if errors.on and errors.rounding.log:
+        drawn = errors.rng.uniform(-1, 1, g.shape)
+        g = g + errors.rounding.log * np.exp(call.a_log)[:, None] * drawn
+    return g, beta
+
+
 def _chunk(
-    errors: Errors, q: Float64, k: Float64, v: Float64, g: Float64, beta: Float64, state: Float64
+    errors: Errors,
+    tokens: tuple[Float64, Float64, Float64],
+    g: Float64,
+    beta: Float64,
+    state: Float64,
 ) -> tuple[Float64, Float64]:
-    total = np.cumsum(g, axis=1)[None]
+    q, k, v = tokens
+    size = g.shape[2]
+    total = np.cumsum(g, axis=2)
     if errors.on:
-        # A sum in float32, and β and exp(A_log)·softplus of some roundings each.
-        drawn = errors.rng.uniform(-1, 1, (len(q), *g.shape))
-        total = total * (1 + 2 * _UNIT * drawn)
-    weight = beta[None, :, :, None]
-    lower = np.tril(np.ones((g.shape[1], g.shape[1])))
+        total = total * (1 + _UNIT * errors.rng.uniform(-1, 1, total.shape))
+    weight = beta[..., None]
+    lower = np.tril(np.ones((size, size)))
     decay = np.exp(np.minimum(total[..., :, None] - total[..., None, :], 0)) * lower
-    grown = np.exp(total)[..., None]
+    grown = errors.approximate(np.exp(total))[..., None]
     keys = errors.product(errors.stored(weight * k), np.swapaxes(k, 2, 3))
-    solved = np.linalg.inv(np.eye(g.shape[1]) + keys * decay * np.tril(lower, -1))
+    solved = np.linalg.inv(np.eye(size) + keys * decay * np.tril(lower, -1))
     solved = errors.stored(solved)
     u = errors.stored(errors.product(solved, errors.stored(weight * v)))
     w = errors.stored(errors.product(solved, errors.stored(weight * grown * k)))
@@ -141,5 +172,6 @@ def _chunk(
     o = errors.product(q, held) * grown + errors.product(scores, kept)
     last = total[..., -1:]
     added = errors.stored(new * np.exp(last - total)[..., None])
-    state = state * np.exp(last)[..., None] + errors.product(np.swapaxes(k, 2, 3), added)
+    left = errors.approximate(np.exp(last))[..., None]
+    state = errors.single(state * left) + errors.product(np.swapaxes(k, 2, 3), added)
     return o, state

@@ -76,6 +76,8 @@ class MlaCall:
     positions: (T,) that rope turns by.
     cache: (pages, page_size, R + rope) before the call.
     projected: (T, R) the latent as kv_b_proj sees it, where that quantises it; None: as it is.
+    stored: (T, R + rope) what the cache holds of this call's tokens, where that is no mere rounding
+        (codes of 8 bits); None: `written`.
     """
 
     shape: MlaShape
@@ -87,6 +89,7 @@ class MlaCall:
     positions: Int64
     cache: Float64
     projected: Float64 | None = None
+    stored: Float64 | None = None
 
     @cached_property
     def heads_weight(self) -> Float64:
@@ -111,7 +114,8 @@ class MlaCall:
         """(kv_len, R + rope) of a request; with what kv_b_proj makes of this call's tokens."""
         paged = self.paged
         rows = self.cache.reshape(-1, self.cache.shape[-1])[paged.slots(request)].copy()
-        new = self.written[paged.rows(request)].copy()
+        added = self.written if self.stored is None else self.stored
+        new = added[paged.rows(request)].copy()
         if projected and self.projected is not None:
             new[:, : self.shape.rank] = self.projected[paged.rows(request)]
         rows[len(rows) - len(new) :] = new

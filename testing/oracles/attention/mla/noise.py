@@ -16,6 +16,10 @@ Absorbed, q' = W_UKᵀ q_nope and the logit is s·(q'·c_j + q_pe·k_pe_j):
 - W_UK of another dtype than the checkpoint's is rounded: δq'_r = Σ_n q_n δW_nr, through M too.
 - Σ p_j c_j (R) is rounded before W_UV: Σ_r δo_r W_UV[·, r]; so is W_UV: Σ_r (Σ p c)_r δW[·, r].
 
+- A backend that splits the keys may round each part's output: u²/3·Σ_i (w_i o_i)², w_i the part's
+  share. Parts scatter about the whole by as much as their own keys do: Σ_i (w_i o_i)² is at most
+  (Σ p c)² + Σ p² c² on average.
+
 Unabsorbed, k_j and v_j leave kv_b_proj rounded, each by itself:
 
 - δl_j = s·Σ_n q_n δk_jn, independent from j to j; and Σ_j p_j δv_j.
@@ -60,6 +64,7 @@ class MlaArithmetic:
     weight_exact: the checkpoint's weight is exact in `kind`.
     projected: (T, H·(nope + v)) what kv_b_proj's own product may be off by before it is rounded,
         where it is quantised; None: a float32 sum.
+    rounds_parts: the outputs of splits of the keys are rounded to `kind` before they are merged.
     """
 
     kind: FloatType
@@ -67,6 +72,7 @@ class MlaArithmetic:
     probabilities: FloatType = FP32
     weight_exact: bool = True
     projected: Noise | None = None
+    rounds_parts: bool = False
 
 
 @dataclass
@@ -187,6 +193,9 @@ def _values(call: MlaCall, arithmetic: MlaArithmetic, head: Head, terms: _Terms)
         (ulp(latent, kind) / 2) @ np.abs(w_uv).T + TAIL * np.sqrt(summed @ w_uv.T**2),
     )
     terms.add(_walk(rank) ** 2 * (latent**2 @ w_uv.T**2))
+    if arithmetic.rounds_parts:
+        parts = latent**2 + p**2 @ head.latents[:, :rank] ** 2
+        terms.add(kind.unit_roundoff**2 / 3 * (parts @ w_uv.T**2))
     if not arithmetic.weight_exact:
         terms.add(latent**2 @ _square(w_uv, kind).T, np.abs(latent) @ (ulp(w_uv, kind) / 2).T)
 
