@@ -62,8 +62,11 @@ def check_input(
     layer.check_ready()
     tokens, heads = metadata.num_tokens, layer.heads
     _check(layer, "mixed_qkv", mixed, (tokens, heads.conv_size), layer.params_dtype)
+    # FlashInfer's decode kernel would round wider ones.
+    is_flashinfer = metadata.mode == "decode" and layer.backends["gdn_decode"] == "flashinfer"
     for name, value in (("a", a), ("b", b)):
-        _check(layer, name, value, (tokens, heads.num_v_heads), None)
+        dtype = layer.params_dtype if is_flashinfer else None
+        _check(layer, name, value, (tokens, heads.num_v_heads), dtype)
     conv = (state.num_slots, heads.conv_size, layer.conv_width - 1)
     _check(layer, "state.conv", state.conv, conv, layer.params_dtype)
     ssm = (state.num_slots, heads.num_v_heads, heads.head_k_dim, heads.head_v_dim)

@@ -91,9 +91,10 @@ class GDNMetadata:
         """Of one token a request, whose slot holds all that came before.
 
         Args:
-            state_indices: (B,) slots, each in one place at most. A tensor of int32 or int64 is
-                kept, not copied: a captured CUDA graph reads it at each replay. Rows that only
-                pad a batch take a spare slot; its state is of no use then.
+            state_indices: (B,) slots, each in one place at most. A tensor of int32 or int64 on the
+                layer's device is kept, not copied: a captured CUDA graph reads it at each replay.
+                Nobody looks whether a GPU's are slots of the state. A row that only pads a batch
+                takes a spare slot of its own, whose state is of no use then.
             device: as for `extend`.
 
         Raises:

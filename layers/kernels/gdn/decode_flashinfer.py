@@ -18,10 +18,10 @@ from layers.kernels.gdn.heads import Heads
 def decode(
     mixed: torch.Tensor, gates: Gates, ssm: torch.Tensor, metadata: GDNMetadata, heads: Heads
 ) -> torch.Tensor:
-    """As `layers.kernels.gdn.recurrent.decode`, of bfloat16 and Dk = Dv = 128."""
+    """As `layers.kernels.gdn.recurrent.decode`, all of bfloat16 and Dk = Dv = 128."""
     # Compiled for contiguous memory, whatever the first call gives.
     q, k, v = (x.contiguous()[:, None] for x in heads.split(mixed))
-    a, b = (x.to(mixed.dtype).contiguous()[:, None] for x in (gates.a, gates.b))
+    a, b = (x.contiguous()[:, None] for x in (gates.a, gates.b))
     out, _ = gated_delta_rule_decode_pretranspose(
         *(q, k, v, None),
         A_log=gates.a_log,
