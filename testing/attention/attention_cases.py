@@ -96,19 +96,15 @@ GARBAGE: Mapping[str, list[Call]] = {
 
 ON_A_GPU: Mapping[str, Sequence[str]] = {
     "torch": ["gqa", "fp8_fp16", "sinks"],
-    "triton": [name for name in LAYERS if name not in ("group_of_three", "page_1_fp16", "scaled")],
-    "flashinfer": [
-        "gqa",
-        "gqa_fp16",
-        "page_1",
-        "page_64",
-        "group_of_three",
-        "scaled",
-        "cap",
-        "fp8",
+    "triton": [
+        *("gqa", "page_1_fp16", "page_32", "mha", "mqa", "group_of_three", "group_of_twelve"),
+        *("head_256", "values_narrower", "cap", "sinks_fp16", "fp8_fp16", "fp8_sinks"),
     ],
+    # FlashInfer compiles for minutes for each dtype, head size, window, cap and cache of fp8.
+    "flashinfer": ["gqa", "page_1", "page_64", "group_of_three", "group_of_twelve"],
+    "flashinfer_kinds": ["mqa", "head_256", "cap", "sinks", "fp8"],
 }
-"""Layers that a backend is tested with there: its compilers take most of the time."""
+"""Layers that a backend is tested with there: its compiler takes most of the time."""
 
 WINDOWS = (1, 7, 15, 16, 17, 33, 64, 100, 128, 4096)
 """Smaller than, about and larger than contexts and pages."""
@@ -122,10 +118,13 @@ def windowed(layers: Mapping[str, AttentionCase]) -> dict[str, AttentionCase]:
     }
 
 
-def layers_of(backend: str, window: bool = False) -> dict[str, AttentionCase]:
-    """The layers that a backend is tested with on this pool, on that backend."""
+def layers_of(backend: str, window: bool = False, kinds: bool = False) -> dict[str, AttentionCase]:
+    """The layers that a backend is tested with on this pool, on that backend.
+
+    kinds: those for which it compiles longest.
+    """
     layers = windowed(LAYERS) if window else dict(LAYERS)
-    names = list(layers) if pool() == "cpu" else ON_A_GPU[backend]
+    names = list(layers) if pool() == "cpu" else ON_A_GPU[f"{backend}_kinds" if kinds else backend]
     return {name: on_backend(layers[name], backend) for name in names}
 
 

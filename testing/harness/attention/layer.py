@@ -52,6 +52,17 @@ class Tensors:
 
 
 @dataclass(frozen=True)
+class Share:
+    """The heads of a whole layer that one rank has: query heads, and key-value heads."""
+
+    query: slice
+    kv: slice
+
+
+WHOLE = Share(slice(None), slice(None))
+
+
+@dataclass(frozen=True)
 class Answer:
     """output: (T, Hq, Dv); findings of memory that was or was not written."""
 
@@ -112,22 +123,16 @@ def model_of(layer: torch.nn.Module, prefix: str = PREFIX) -> torch.nn.Module:
     return root
 
 
-def tensors_of(batch: Batch, device: torch.device | str, heads: slice = slice(None)) -> Tensors:
-    """q, k, v, a cache that is NaN where nobody may read, and metadata; see `pages`.
-
-    heads: key-value heads that this rank holds, and with them their query heads.
-    """
+def tensors_of(batch: Batch, device: torch.device | str, share: Share = WHOLE) -> Tensors:
+    """q, k, v, a cache that is NaN where nobody may read, and metadata; see `pages`."""
     case, call, plan = batch.case, batch.call, batch.plan
-    group = case.heads // case.kv_heads
-    own = range(case.kv_heads)[heads]
-    query_heads = slice(own.start * group, own.stop * group)
     dtype = DTYPES[case.dtype]
-    parts = [batch.q()[:, query_heads], batch.new(0)[:, heads], batch.new(1)[:, heads]]
+    parts = [batch.q()[:, share.query], batch.new(0)[:, share.kv], batch.new(1)[:, share.kv]]
     q, k, v = _fused(parts, dtype, device) if call.split else _apart(parts, dtype, device)
     cache = PagedKVCache(
         plan.num_pages,
         plan.page_size,
-        len(own),
+        parts[1].shape[1],
         case.head_dim,
         case.v_head_dim,
         torch.float8_e4m3fn if case.fp8 else dtype,
@@ -136,7 +141,7 @@ def tensors_of(batch: Batch, device: torch.device | str, heads: slice = slice(No
     )
     known = [prefix for prefix, _ in call.requests]
     for which, pages in enumerate((cache.k, cache.v)):
-        rows = [stored(case, pair[which][:, heads], which) for pair in batch.raw]
+        rows = [stored(case, pair[which][:, share.kv], which) for pair in batch.raw]
         pages.copy_(nan_pages(plan, rows, known, pages.dtype, device))
     return Tensors(q, k, v, cache, metadata_of(batch, device))
 
@@ -181,27 +186,29 @@ def metadata_of(batch: Batch, device: torch.device | str) -> AttentionMetadata:
     return AttentionMetadata.draft(call.lengths, table, batch.plan.page_size, mask, positions)
 
 
-def ask(loaded: LoadedAttention, batch: Batch) -> Answer:
+def ask(loaded: LoadedAttention, batch: Batch, share: Share = WHOLE) -> Answer:
     """One forward, and what became of the cache and of what the caller holds."""
-    t = tensors_of(batch, loaded.layer.device)
+    t = tensors_of(batch, loaded.layer.device, share)
     held = {"q": t.q, "k": t.k, "v": t.v, "page table": t.metadata.page_table}
     inputs = {name: tensor.clone() for name, tensor in held.items()}
     before = [frozen(pages) for pages in (t.cache.k, t.cache.v)]
     with poisoned_memory():
         output = loaded.layer(t.q, t.k, t.v, t.cache, t.metadata)
-    findings = written(batch, t.cache, before)
+    findings = written(batch, t.cache, before, share)
     for name, tensor in held.items():
         if not torch.equal(tensor, inputs[name]):
             message = f"{name} was changed by the layer"
             findings.append(Finding("memory", "memory", name, message))
-    case = loaded.case
-    return Answer(to_numpy(output).reshape(-1, case.heads, case.dims[1]), findings)
+    heads = t.q.shape[1]
+    return Answer(to_numpy(output).reshape(-1, heads, loaded.case.dims[1]), findings)
 
 
-def written(batch: Batch, cache: PagedKVCache, before: list[NDArray[np.int16]]) -> list[Finding]:
+def written(
+    batch: Batch, cache: PagedKVCache, before: list[NDArray[np.int16]], share: Share = WHOLE
+) -> list[Finding]:
     """Exactly this call's slots hold exactly what the call brought."""
     findings = []
     for which, (name, pages) in enumerate((("k", cache.k), ("v", cache.v))):
-        wanted = stored(batch.case, batch.new(which), which)
+        wanted = stored(batch.case, batch.new(which)[:, share.kv], which)
         findings += check_writes(name, batch.plan, before[which], pages, batch.written, wanted)
     return findings
