@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Programs wanted on each multiprocessor, and the fewest keys that a split is worth.
 PROGRAMS_EACH = 2
-KEYS_A_SPLIT = 256
+KEYS_A_SPLIT = 64
 MAX_SPLITS = 64
 
 
@@ -41,9 +41,9 @@ def choose_tiles(rows: int, head_dim: int) -> Tiles:
     wide = head_dim > 128
     if rows <= 16:
         return Tiles(16, 32 if wide else 64, warps=4, stages=3)
-    if rows <= 64:
+    if rows <= 64 or wide:
         return Tiles(32 if rows <= 32 else 64, 32 if wide else 64, warps=4, stages=3)
-    return Tiles(64 if wide else 128, 64, warps=4 if wide else 8, stages=2 if wide else 3)
+    return Tiles(128, 64, warps=4, stages=3)
 
 
 def choose_splits(programs: int, capacity: int, multiprocessors: int) -> int:
@@ -110,20 +110,20 @@ def launch(
     attend_kernel[rows * splits, spec.num_kv_heads, metadata.num_requests](
         *(q, cache.k, cache.v, out, parts, logs, sinks),
         *(metadata.qo_indptr, metadata.kv_lens, metadata.page_table, mask, metadata.positions),
-        *(q.shape[0], splits, spec.num_heads, metadata.page_table.stride(0)),
+        *(q.shape[0], splits, spec.num_heads, spec.group, metadata.page_size.bit_length() - 1),
+        *(spec.sliding_window or 0, metadata.page_table.stride(0)),
         *(q.stride(0), q.stride(1), cache.k.stride(1), cache.k.stride(2)),
         *(cache.v.stride(1), cache.v.stride(2), spec.scaling * cache.k_scale, cache.v_scale),
-        GROUP=spec.group,
-        CAP=spec.logit_soft_cap,
-        WINDOW=spec.sliding_window or 0,
+        spec.logit_soft_cap,
+        HAS_CAP=spec.logit_soft_cap > 0,
+        HAS_WINDOW=spec.sliding_window is not None,
         DRAFT=metadata.mask is not None,
-        SINKS=spec.has_sinks,
+        SINKS=spec.has_sinks and splits == 1,
         SPLIT=splits > 1,
         D=spec.head_dim,
         DV=spec.v_head_dim,
         BLOCK_D=_width(spec.head_dim),
         BLOCK_DV=_width(spec.v_head_dim),
-        PAGE=metadata.page_size,
         BLOCK_M=tiles.rows,
         BLOCK_N=tiles.keys,
         num_warps=tiles.warps,

@@ -17,13 +17,16 @@ import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
+# A kernel for each of their kinds would be compiled, and none would be faster.
+NOT_SPECIALISED = ["tokens_in_all", "splits", "num_heads", "group", "page_bits", "window"]
+NOT_SPECIALISED += ["table_stride"]
 
 
 @triton.jit
-def _slots(page_row, keys, inside, PAGE: tl.constexpr):
-    """Where keys (n,) lie, counted in tokens from the first page."""
-    page = tl.load(page_row + keys // PAGE, mask=inside, other=0).to(tl.int64)
-    return page * PAGE + keys % PAGE
+def _slots(page_row, keys, inside, page_bits):
+    """Where keys (n,) lie, counted in tokens from the first page of 2 ** page_bits tokens."""
+    page = tl.load(page_row + (keys >> page_bits), mask=inside, other=0).to(tl.int64)
+    return (page << page_bits) + (keys & ((1 << page_bits) - 1))
 
 
 @triton.jit
@@ -38,19 +41,19 @@ def _tile(head, slots, inside, stride, dims, D: tl.constexpr, ALL: tl.constexpr)
 
 
 @triton.jit
-def _capped(scores, scale, CAP: tl.constexpr):
+def _capped(scores, scale, cap, HAS_CAP: tl.constexpr):
     """Logits to base 2: scaled, then cap · tanh(logit / cap)."""
-    if CAP > 0.0:
+    if HAS_CAP:
         # tanh(x) = 1 - 2 / (exp(2x) + 1), which saturates as it should where exp overflows.
-        doubled = tl.exp2(scores * (scale * (2.0 / CAP) * LOG2E))
-        capped = (CAP * LOG2E) * (1.0 - 2.0 / (doubled + 1.0))
+        doubled = tl.exp2(scores * (2.0 * scale / cap * LOG2E))
+        capped = (cap * LOG2E) * (1.0 - 2.0 / (doubled + 1.0))
     else:
         capped = scores * (scale * LOG2E)
     return capped
 
 
 @triton.jit
-def _seen(keys, rows, draft, WINDOW: tl.constexpr, DRAFT: tl.constexpr):
+def _seen(keys, rows, draft, window, HAS_WINDOW: tl.constexpr, DRAFT: tl.constexpr):
     """Which of keys (n,) each row sees, by its token and its position: (rows, n)."""
     tokens, positions = rows
     mask_ptr, places_ptr, prefix, queries = draft
@@ -61,13 +64,13 @@ def _seen(keys, rows, draft, WINDOW: tl.constexpr, DRAFT: tl.constexpr):
         at = tokens[:, None] * queries + behind[None, :]
         shown = is_draft[None, :] & (tokens[:, None] < queries)
         seen = (tl.load(mask_ptr + at, mask=shown, other=0) != 0) | (behind < 0)[None, :]
-        if WINDOW > 0:
+        if HAS_WINDOW:
             drafted = tl.load(places_ptr + behind, mask=is_draft, other=0).to(tl.int32)
             places = tl.where(is_draft, drafted, keys)
     else:
         seen = keys[None, :] <= positions[:, None]
-    if WINDOW > 0:
-        seen &= places[None, :] > positions[:, None] - WINDOW
+    if HAS_WINDOW:
+        seen &= places[None, :] > positions[:, None] - window
     return seen
 
 
@@ -79,28 +82,28 @@ def _span(
     rows,
     pages,
     draft,
-    scale,
-    CAP: tl.constexpr,
-    WINDOW: tl.constexpr,
+    numbers,
+    HAS_CAP: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
     DRAFT: tl.constexpr,
     MASKED: tl.constexpr,
     D: tl.constexpr,
     DV: tl.constexpr,
-    PAGE: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
     """Goes over the keys of a span; without MASKED every row sees them all."""
     out, peak, total = state
+    scale, cap, window = numbers
     first, last, limit = span
-    page_row, k_head, v_head, k_stride, v_stride, k_dims, v_dims = pages
+    page_row, page_bits, k_head, v_head, k_stride, v_stride, k_dims, v_dims = pages
     for start in range(first, last, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         inside = keys < limit
-        slots = _slots(page_row, keys, inside, PAGE)
+        slots = _slots(page_row, keys, inside, page_bits)
         k = _tile(k_head, slots, inside, k_stride, k_dims, D, not MASKED).to(q.dtype)
-        scores = _capped(tl.dot(q, tl.trans(k)), scale, CAP)
+        scores = _capped(tl.dot(q, tl.trans(k)), scale, cap, HAS_CAP)
         if MASKED:
-            seen = _seen(keys, rows, draft, WINDOW, DRAFT) & inside[None, :]
+            seen = _seen(keys, rows, draft, window, HAS_WINDOW, DRAFT) & inside[None, :]
             scores = tl.where(seen, scores, float("-inf"))
         higher = tl.maximum(peak, tl.max(scores, 1))
         # A row that has seen nothing yet would take infinity from infinity.
@@ -122,7 +125,8 @@ def _spans(
     latest,
     split,
     splits,
-    WINDOW: tl.constexpr,
+    window,
+    HAS_WINDOW: tl.constexpr,
     DRAFT: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
@@ -138,9 +142,9 @@ def _spans(
     else:
         end, every_end = prefix + latest + 1, prefix + earliest + 1
     begin, every_begin = prefix * 0, prefix * 0
-    if WINDOW > 0:
-        begin = tl.maximum(prefix + earliest - WINDOW + 1, 0)
-        every_begin = tl.maximum(prefix + latest - WINDOW + 1, 0)
+    if HAS_WINDOW:
+        begin = tl.maximum(prefix + earliest - window + 1, 0)
+        every_begin = tl.maximum(prefix + latest - window + 1, 0)
     share = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), splits) * BLOCK_N
     first = tl.minimum(begin + split * share, end)
     last = tl.minimum(first + share, end)
@@ -189,7 +193,7 @@ def _store_out(
     tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=within)
 
 
-@triton.jit(do_not_specialize=["tokens_in_all", "table_stride", "splits"])
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def attend_kernel(
     q_ptr,
     k_ptr,
@@ -206,6 +210,9 @@ def attend_kernel(
     tokens_in_all,
     splits,
     num_heads,
+    group,
+    page_bits,
+    window,
     table_stride,
     q_stride,
     q_head_stride,
@@ -215,9 +222,9 @@ def attend_kernel(
     v_head_stride,
     scale,
     v_scale,
-    GROUP: tl.constexpr,
-    CAP: tl.constexpr,
-    WINDOW: tl.constexpr,
+    cap,
+    HAS_CAP: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
     DRAFT: tl.constexpr,
     SINKS: tl.constexpr,
     SPLIT: tl.constexpr,
@@ -225,7 +232,6 @@ def attend_kernel(
     DV: tl.constexpr,
     BLOCK_D: tl.constexpr,
     BLOCK_DV: tl.constexpr,
-    PAGE: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
@@ -236,20 +242,20 @@ def attend_kernel(
     row = (tl.num_programs(0) // splits - 1 - tl.program_id(0) // splits) * BLOCK_M
     begin = tl.load(indptr_ptr + request)
     queries = tl.load(indptr_ptr + request + 1) - begin
-    if row >= queries * GROUP:
+    if row >= queries * group:
         return
     prefix = tl.load(lens_ptr + request) - queries
     row_of_tile = row + tl.arange(0, BLOCK_M)
-    tokens = row_of_tile // GROUP
-    heads = kv_head * GROUP + row_of_tile % GROUP
+    tokens = row_of_tile // group
+    heads = kv_head * group + row_of_tile % group
     inside = tokens < queries
     places_ptr += begin
     positions = prefix + tokens
     if DRAFT:
         positions = tl.load(places_ptr + tokens, mask=inside, other=0).to(tl.int32)
-    latest = tl.minimum((row + BLOCK_M - 1) // GROUP, queries - 1)
+    latest = tl.minimum((row + BLOCK_M - 1) // group, queries - 1)
     first, low, high, last, end = _spans(
-        prefix, queries, row // GROUP, latest, split, splits, WINDOW, DRAFT, BLOCK_N
+        prefix, queries, row // group, latest, split, splits, window, HAS_WINDOW, DRAFT, BLOCK_N
     )
 
     k_dims, v_dims = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_DV)
@@ -259,12 +265,13 @@ def attend_kernel(
     rows = (tokens, positions)
     page_row = table_ptr + request.to(tl.int64) * table_stride
     k_head, v_head = k_ptr + kv_head * k_head_stride, v_ptr + kv_head * v_head_stride
-    pages = (page_row, k_head, v_head, k_stride, v_stride, k_dims, v_dims)
+    pages = (page_row, page_bits, k_head, v_head, k_stride, v_stride, k_dims, v_dims)
     draft = (mask_ptr + request.to(tl.int64) * queries * queries, places_ptr, prefix, queries)
+    numbers = (scale, cap, window)
     out = tl.zeros((BLOCK_M, BLOCK_DV), tl.float32)
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     state = (out, peak, tl.zeros((BLOCK_M,), tl.float32))
-    if WINDOW > 0:
+    if HAS_WINDOW:
         state = _span(
             state,
             q,
@@ -272,14 +279,13 @@ def attend_kernel(
             rows,
             pages,
             draft,
-            scale,
-            CAP,
-            WINDOW,
+            numbers,
+            HAS_CAP,
+            HAS_WINDOW,
             DRAFT,
             True,
             D,
             DV,
-            PAGE,
             BLOCK_N,
         )
     state = _span(
@@ -289,14 +295,13 @@ def attend_kernel(
         rows,
         pages,
         draft,
-        scale,
-        CAP,
-        WINDOW,
+        numbers,
+        HAS_CAP,
+        HAS_WINDOW,
         DRAFT,
         False,
         D,
         DV,
-        PAGE,
         BLOCK_N,
     )
     state = _span(
@@ -306,14 +311,13 @@ def attend_kernel(
         rows,
         pages,
         draft,
-        scale,
-        CAP,
-        WINDOW,
+        numbers,
+        HAS_CAP,
+        HAS_WINDOW,
         DRAFT,
         True,
         D,
         DV,
-        PAGE,
         BLOCK_N,
     )
 
@@ -325,7 +329,7 @@ def attend_kernel(
         _store_out(state, at, inside, out_ptr, sinks_ptr, heads, v_dims, v_scale, SINKS, DV)
 
 
-@triton.jit(do_not_specialize=["tokens_in_all", "splits"])
+@triton.jit(do_not_specialize=["tokens_in_all", "splits", "num_heads"])
 def combine_kernel(
     part_ptr,
     log_ptr,
