@@ -67,6 +67,7 @@ class Request:
     configs: tuple[str, ...] | None
     strict: bool
     folder: str
+    cadence: str | None = None
 
 
 Open = Callable[[Path | None], tuple[Loader, str]]
@@ -131,6 +132,14 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting) -
                 "--strict", metavar="", help="Fail if the policy names no rule for a changed file."
             ),
         ] = False,
+        cadence: Annotated[
+            str | None,
+            typer.Option(
+                metavar="NAME",
+                help="--run and the formats github and bazel take tests of this cadence alone, "
+                "such as nightly, or all. Without it --run takes per-commit, the formats all.",
+            ),
+        ] = None,
         workspace: Annotated[
             Path | None,
             typer.Option(
@@ -158,6 +167,7 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting) -
                 configs,
                 strict,
                 folder,
+                cadence,
             )
             _answer(request, loader, waiting)
         except KeyboardInterrupt as error:
@@ -177,6 +187,7 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
         with waiting():
             older, newer, no_base = load_both(loader, base_tree, head_tree)
         _check_pools(request.pools, newer)
+        _check_cadence(request.cadence, newer)
         comparison = affected.compare(
             older,
             newer,
@@ -204,6 +215,13 @@ def _check_pools(wanted: tuple[str, ...], head: Revision) -> None:
             raise PlumbError(f"no test runs in pool '{pool}'; the pools are {', '.join(known)}.")
 
 
+def _check_cadence(wanted: str | None, head: Revision) -> None:
+    named = {head.placement(test).cadence or pools.PER_COMMIT for test in head.graph.tests()}
+    known = sorted({*named, pools.PER_COMMIT, pools.ALL})
+    if wanted is not None and wanted not in known:
+        raise PlumbError(f"no test has the cadence '{wanted}'; there are {', '.join(known)}.")
+
+
 def _finish(
     request: Request, answer: report.Answer, place: Place | None, head: Revision, loader: Loader
 ) -> NoReturn:
@@ -217,7 +235,7 @@ def _finish(
             report.print_text(console, answer)
     unmapped = [d.path for d in answer.comparison.unowned if not d.mapped]
     if request.strict and unmapped:
-        _print(request.output, answer)
+        _print(request, answer)
         raise PlumbError(
             f"no target lists {' or '.join(unmapped[:3])}"
             + (f" or {len(unmapped) - 3} more" if len(unmapped) > 3 else "")
@@ -234,21 +252,24 @@ def _finish(
             configs,
             loader.notify,
             request.configs,
+            request.cadence or pools.PER_COMMIT,
         )
     ran = None if outcome is None else outcome.fields()
     with streams.answering(console):
         if text and ran is not None:
             report.print_outcome(console, ran)
-    _print(request.output, replace(answer, run=ran))
+    _print(request, replace(answer, run=ran))
     raise typer.Exit(ExitCode.OK if outcome is None else outcome.code)
 
 
-def _print(output: Format, answer: report.Answer) -> None:
+def _print(request: Request, answer: report.Answer) -> None:
     """Prints the answer for a program; one for people stands already."""
+    cadence = request.cadence or pools.ALL
+    wanted = [t for t in answer.comparison.tests if t.placement.runs_at(cadence)]
     with streams.answering(streams.stdout_console()):
-        if output is Format.JSON:
+        if request.output is Format.JSON:
             typer.echo(report.as_json(answer))
-        elif output is Format.GITHUB:
-            typer.echo(formats.as_github(answer.comparison))
-        elif output is Format.BAZEL:
-            typer.echo(formats.as_patterns(answer.comparison), nl=False)
+        elif request.output is Format.GITHUB:
+            typer.echo(formats.as_github(wanted))
+        elif request.output is Format.BAZEL:
+            typer.echo(formats.as_patterns(wanted), nl=False)

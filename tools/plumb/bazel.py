@@ -17,6 +17,8 @@ from tools.plumb.stream import read
 
 ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
 _IDLE_SECONDS = 900
+# A server that mostly answers one question saves half of its time by not compiling for a long run.
+_SHORT_RUN = "--host_jvm_args=-XX:TieredStopAtLevel=1"
 # Set by `bazel run` or by a test's runner for this process, wrong for a Bazel below it.
 _RUN_VARIABLES = (
     "BUILD_WORKSPACE_DIRECTORY",
@@ -73,16 +75,23 @@ class Place:
 
 @dataclass(frozen=True)
 class Bazel:
-    """How to run Bazel. output_base: None leaves Bazel's choice, and so the user's server."""
+    """How to run Bazel.
+
+    output_base: None leaves Bazel's choice, and so the user's server. short_run: its server is
+    for queries alone.
+    """
 
     entry: Path
     output_base: Path | None = None
+    short_run: bool = False
 
     def command(self, *arguments: str) -> list[str]:
         """The command line for `arguments`."""
         startup = []
         if self.output_base is not None:
             startup = [f"--output_base={self.output_base}", f"--max_idle_secs={_IDLE_SECONDS}"]
+        if self.short_run:
+            startup.append(_SHORT_RUN)
         return [str(self.entry), *startup, *arguments]
 
     def graph(self, workspace: Path, notify: Notify) -> graph.Graph:

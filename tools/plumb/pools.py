@@ -13,6 +13,8 @@ from tools.plumb.errors import PlumbError
 from tools.plumb.graph import Target
 
 CPU = "cpu"
+# How often a test runs that does not say; and what stands for every cadence.
+PER_COMMIT, ALL = "per-commit", "all"
 MAPPING_PATH = "tools/plumb/pools.toml"
 _PROPERTIES = ("test.Pool", "Pool")
 _KINDS = {"name": str, "tags": list, "gpus": int, "arch": str}
@@ -44,6 +46,10 @@ class Placement:
     gpus: int
     seconds: int | None
     cadence: str | None
+
+    def runs_at(self, cadence: str) -> bool:
+        """True if a run of that cadence, or of ALL, holds the test."""
+        return cadence in (ALL, self.cadence or PER_COMMIT)
 
 
 def parse(text: str) -> tuple[PoolRule, ...]:

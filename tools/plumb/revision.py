@@ -101,7 +101,7 @@ class Loader:
         checkout = self.folder / "tree"
         entry = bazel.find_entry(checkout, self.workspace)
         output_base = self.folder / "output_base"
-        return bazel.Bazel(entry, output_base).graph(checkout, self.notify)
+        return bazel.Bazel(entry, output_base, short_run=True).graph(checkout, self.notify)
 
     def _check_out(self, tree: Tree, place: Path) -> None:
         # The mark outlives an interruption, after which the folder cannot be trusted.

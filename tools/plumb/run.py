@@ -15,11 +15,12 @@ from typing import Any
 
 from tools.plumb import bazel
 from tools.plumb.answer.report import by_pool
+from tools.plumb.answer.words import counted
 from tools.plumb.cache import Notify
 from tools.plumb.compare.affected import Affected, Comparison
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.graph import canonical
-from tools.plumb.pools import CPU
+from tools.plumb.pools import CPU, PER_COMMIT
 
 _OWN_CODES = {0: ExitCode.OK, 3: ExitCode.TESTS_FAILED, 8: ExitCode.INTERRUPTED}
 
@@ -44,11 +45,13 @@ class Ran:
 class Outcome:
     """ran: pool to what Bazel did there; left: pool to labels not run here.
 
+    waiting: cadence to labels that this run leaves to the one of that cadence.
     analysed: number of targets that Bazel only analysed, and its exit code; None if none were.
     """
 
     ran: dict[str, Ran] = field(default_factory=dict)
     left: dict[str, list[str]] = field(default_factory=dict)
+    waiting: dict[str, list[str]] = field(default_factory=dict)
     analysed: tuple[int, int] | None = None
 
     @property
@@ -68,7 +71,7 @@ class Outcome:
         analysed = None
         if self.analysed is not None:
             analysed = {"targets": self.analysed[0], "bazel_exit": self.analysed[1]}
-        return {"ran": ran, "left": self.left, "analysed": analysed}
+        return {"ran": ran, "left": self.left, "waiting": self.waiting, "analysed": analysed}
 
 
 def split(
@@ -95,27 +98,33 @@ def run(
     configs: Collection[str],
     notify: Notify,
     named: Sequence[str] | None = None,
+    cadence: str = PER_COMMIT,
 ) -> Outcome:
     """Runs what this machine can in `place`; Bazel's own output goes to stderr.
 
     configs: what the workspace's .bazelrc defines; a pool's own config is used if it is there.
-    named: configs to use instead, for every pool.
+    named: configs to use instead, for every pool. cadence: whose tests run, or ALL.
     """
-    here, elsewhere = split(comparison.tests, gpus)
+    here, elsewhere = split([t for t in comparison.tests if t.placement.runs_at(cadence)], gpus)
     outcome = Outcome(left={pool: [t.label for t in group] for pool, group in elsewhere.items()})
+    for test in comparison.tests:
+        if not test.placement.runs_at(cadence):
+            outcome.waiting.setdefault(test.placement.cadence or PER_COMMIT, []).append(test.label)
     users = comparison.access.users
     if not here and not users:
         return outcome
     entry = place.bazel()
     if users:
-        notify(f"analysing {len(users)} targets that use what has another visibility")
+        notify(
+            f"analysing what uses targets of another visibility, {counted(len(users), 'target')}"
+        )
         arguments = ["build", "--nobuild", "--keep_going", *_EVERY_TARGET]
         code = _bazel(entry, arguments, users, place.workspace).bazel_exit
         outcome.analysed = (len(users), code)
         if code == ExitCode.INTERRUPTED:
             return outcome
     for pool, group in here.items():
-        notify(f"running {len(group)} tests of pool {pool}")
+        notify(f"running {counted(len(group), 'test')} of pool {pool}")
         options = pool_options(pool, group, gpus, configs, named)
         labels = [test.label for test in group]
         ran = _bazel(entry, ["test", *options], labels, place.workspace)
@@ -136,7 +145,9 @@ def pool_options(
     own = [] if pool == CPU or pool not in configs else [pool]
     chosen = [f"--config={config}" for config in (own if named is None else named)]
     if pool == CPU:
-        return chosen
+        rare = any(not test.placement.runs_at(PER_COMMIT) for test in tests)
+        # What .bazelrc leaves out of each commit's run is named here.
+        return [*chosen, "--build_tag_filters=", "--test_tag_filters="] if rare else chosen
     cards = gpus.get(tests[0].placement.arch or "", 1)
     # The config's filters would leave out tests that take several GPUs.
     return [

@@ -184,3 +184,33 @@ def test_nothing_to_run_here_needs_no_bazel(tmp_path: Path) -> None:
     outcome = run.run(compared(TESTS[3:]), {}, Place(tmp_path, tmp_path), (), lambda text: None)
 
     assert outcome.code is ExitCode.OK and outcome.left == {"b200": ["//a:b"]}
+
+
+NIGHTLY = Affected("//a:night", Placement("cpu", None, 0, 1, "nightly"), "input", "x")
+
+
+@pytest.mark.parametrize(
+    ("cadence", "ran", "waiting"),
+    [
+        ("per-commit", ["//a:c"], {"nightly": ["//a:night"]}),
+        ("nightly", ["//a:night"], {"per-commit": ["//a:c"]}),
+        ("all", ["//a:c", "//a:night"], {}),
+    ],
+)
+def test_tests_of_another_cadence_wait_for_its_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cadence: str,
+    ran: list[str],
+    waiting: dict[str, list[str]],
+) -> None:
+    monkeypatch.delenv("PLUMBLINE_BAZEL", raising=False)
+    workspace = fake_bazel(tmp_path, 0)
+    both = compared([TESTS[0], NIGHTLY])
+
+    outcome = run.run(both, {}, Place(workspace, workspace), (), lambda text: None, None, cadence)
+
+    call, *labels = (tmp_path / "calls").read_text().splitlines()
+    assert (labels, outcome.waiting) == (ran, waiting)
+    # .bazelrc may leave nightly tests out by their tag, but not where they are named.
+    assert ("--test_tag_filters= " in call) == (NIGHTLY.label in ran)

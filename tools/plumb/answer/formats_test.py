@@ -5,21 +5,21 @@ import json
 import pytest
 
 from tools.plumb.answer import formats
-from tools.plumb.compare.affected import Affected, Comparison
+from tools.plumb.compare.affected import Affected
 from tools.plumb.errors import PlumbError
 from tools.plumb.pools import Placement
 
 
-def comparison(*labels: str) -> Comparison:
+def made(*labels: str) -> list[Affected]:
     cpu = Placement("cpu", None, 0, 3, None)
     cards = [Placement("h100", "sm90", gpus, 20, None) for gpus in (2, 1)]
     tests = [Affected(label, cpu, "input", "x") for label in labels]
     tests += [Affected(f"//g:t{place.gpus}", place, "input", "x") for place in cards]
-    return Comparison(tests, 9, [], [])
+    return tests
 
 
 def test_the_matrix_has_a_job_for_each_pool_and_number_of_gpus() -> None:
-    jobs = json.loads(formats.as_github(comparison("//b:t", "//a:t")))["include"]
+    jobs = json.loads(formats.as_github(made("//b:t", "//a:t")))["include"]
 
     assert [(j["pool"], j["gpus"], j["targets"]) for j in jobs] == [
         ("cpu", 0, "//a:t //b:t"),
@@ -30,13 +30,13 @@ def test_the_matrix_has_a_job_for_each_pool_and_number_of_gpus() -> None:
 
 
 def test_without_tests_the_matrix_has_no_job() -> None:
-    assert formats.as_github(Comparison([], 9, [], [])) == '{"include": []}'
+    assert formats.as_github([]) == '{"include": []}'
 
 
 def test_patterns_are_one_label_a_line() -> None:
-    assert formats.as_patterns(comparison("//a:t")) == "//a:t\n//g:t1\n//g:t2\n"
+    assert formats.as_patterns(made("//a:t")) == "//a:t\n//g:t1\n//g:t2\n"
 
 
 def test_a_label_that_a_file_of_patterns_cannot_hold_is_refused() -> None:
     with pytest.raises(PlumbError, match="--format json"):
-        formats.as_patterns(comparison("//a:t#1"))
+        formats.as_patterns(made("//a:t#1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tools.plumb.answer.words import counted
 from tools.plumb.compare import affected
 from tools.plumb.compare.affected import Affected, Comparison
 from tools.plumb.compare.why import Change, telling
-from tools.plumb.pools import Placement
+from tools.plumb.pools import PER_COMMIT, Placement
 from tools.plumb.trees.git import Tree
 
 # Raised when a field of the JSON changes its meaning or goes away.
@@ -63,6 +65,17 @@ def sums(places: list[Placement]) -> dict[str, int]:
     }
 
 
+def cadences(tests: list[Affected]) -> dict[str, int]:
+    """Cadence to the number of its tests, the most frequent cadence first."""
+    return dict(Counter(t.placement.cadence or PER_COMMIT for t in tests).most_common())
+
+
+def rarer(tests: list[Affected]) -> str:
+    """How many of the tests do not run on each commit, such as ' (3 nightly)'; "" if none."""
+    found = [f"{n} {name}" for name, n in sorted(cadences(tests).items()) if name != PER_COMMIT]
+    return f" ({', '.join(found)})" if found else ""
+
+
 def saved(comparison: Comparison) -> dict[str, int]:
     """What running only the affected tests saves against running all of them."""
     whole, some = sums(comparison.whole), totals(comparison.tests)
@@ -83,7 +96,9 @@ def as_json(answer: Answer) -> str:
             "all_tests": comparison.total,
             "affected": totals(comparison.tests),
             "saved": saved(comparison),
-            "pools": {pool: totals(tests) for pool, tests in pools.items()},
+            "pools": {
+                pool: totals(tests) | {"cadences": cadences(tests)} for pool, tests in pools.items()
+            },
         },
         "unowned": [
             {"path": d.path, "affects": d.affects, "reason": d.reason, "mapped": d.mapped}
@@ -109,29 +124,32 @@ def print_text(console: Console, answer: Answer) -> None:
     ending = ""
     if always:
         count, seconds = len(always), totals(always)["seconds"]
-        console.print(f"Always run, since they are tagged external: {count} tests, {seconds} s")
-        ending = f", and {count} that always run"
+        console.print(
+            f"Always run, since they are tagged external: {counted(count, 'test')}, {seconds} s"
+        )
+        ending = f", and {count} that always run{'s' * (count == 1)}"
     if not comparison.total:
         console.print(f"Nothing affected: {escape(answer.head.name)} has no tests.")
         return
     if not tests:
         console.print(
-            f"Nothing affected: none of {comparison.total} tests differs between "
+            f"Nothing affected: none of {counted(comparison.total, 'test')} differs between "
             f"{escape(answer.base.name)} and {escape(answer.head.name)}{ending}."
         )
         return
     figures = totals(tests)
     unknown = figures["without_seconds"]
+    whole = counted(comparison.total, "test")
     console.print(
-        f"{figures['tests']} of {comparison.total} tests affected{ending}, "
+        f"{figures['tests']} of {whole} affected{rarer(tests)}{ending}, "
         f"{figures['seconds']} s, {figures['gpu_seconds']} GPU-s"
-        + (f" ({unknown} tests state no seconds)" if unknown else "")
+        + (f" ({counted(unknown, 'test')} without seconds)" if unknown else "")
     )
     spared = saved(comparison)
     if spared["tests"]:
         console.print(
-            f"[dim]Saved against everything: {spared['tests']} tests, {spared['seconds']} s, "
-            f"{spared['gpu_seconds']} GPU-s[/dim]"
+            f"[dim]Saved against everything: {counted(spared['tests'], 'test')}, "
+            f"{spared['seconds']} s, {spared['gpu_seconds']} GPU-s[/dim]"
         )
 
 
@@ -156,17 +174,27 @@ def print_outcome(console: Console, run: Mapping[str, Any]) -> None:
     if run["analysed"] is not None:
         count, code = run["analysed"]["targets"], run["analysed"]["bazel_exit"]
         result = "they may" if code == 0 else f"Bazel ended with exit code {code}"
-        console.print(f"analysed {count} targets that use what has another visibility: {result}")
+        users = counted(count, "target")
+        console.print(f"analysed what uses targets of another visibility, {users}: {result}")
     for pool, done in run["ran"].items():
         code = done["bazel_exit"]
         result = "all passed" if code == 0 else f"Bazel ended with exit code {code}"
-        console.print(f"{pool}: ran {done['tests']} tests, {result}")
+        console.print(f"{pool}: ran {counted(done['tests'], 'test')}, {result}")
         for label in done["failed"]:
             console.print(f"  [red]failed[/red] {escape(label)}", soft_wrap=True)
     for pool, labels in run["left"].items():
-        console.print(f"left to pool {pool}, which this machine is not: {len(labels)} tests")
-        for label in labels:
-            console.print(f"  {escape(label)}", soft_wrap=True)
+        left = counted(len(labels), "test")
+        _print_left(console, f"left to pool {pool}, which this machine is not: {left}", labels)
+    for cadence, labels in run["waiting"].items():
+        left = f"left to the {cadence} run: {counted(len(labels), 'test')}"
+        runs = "runs it" if len(labels) == 1 else "runs them"
+        _print_left(console, f"{left}; --cadence {cadence} {runs}", labels)
+
+
+def _print_left(console: Console, heading: str, labels: list[str]) -> None:
+    console.print(heading, soft_wrap=True)
+    for label in labels:
+        console.print(f"  {escape(label)}", soft_wrap=True)
 
 
 def _print_remarks(console: Console, comparison: Comparison) -> None:
@@ -174,7 +202,7 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
     for reason in reasons[:3]:
         console.print(f"[yellow]Every test is affected:[/yellow] {escape(reason)}", soft_wrap=True)
     if len(reasons) > 3:
-        console.print(f"  ... and {len(reasons) - 3} more reasons")
+        console.print(f"  ... and {counted(len(reasons) - 3, 'more reason')}")
     for decision in comparison.unowned:
         if decision.affects != affected.EVERYTHING:
             listed = isinstance(decision.affects, tuple)
@@ -193,8 +221,8 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
         console.print(
             f"[yellow]Visibility changed:[/yellow] {escape(shown)}"
             + (" and more" if len(comparison.access.changed) > 3 else "")
-            + f". No result can differ, but {count} targets that use "
-            "it may be refused now; --run has Bazel analyse them."
+            + f". No result can differ, but of what uses it {counted(count, 'target')} may be "
+            "refused now; --run has Bazel analyse them."
         )
     if comparison.removed:
         gone = escape(", ".join(comparison.removed))
@@ -215,7 +243,7 @@ def _print_table(console: Console, table: Table, tests: list[Affected]) -> None:
 def _table(pool: str, tests: list[Affected]) -> Table:
     figures = totals(tests)
     table = Table(
-        title=f"{pool}: {figures['tests']} tests, {figures['seconds']} s"
+        title=f"{pool}: {counted(figures['tests'], 'test')}{rarer(tests)}, {figures['seconds']} s"
         + (f", {figures['gpu_seconds']} GPU-s" if figures["gpu_seconds"] else ""),
         title_justify="left",
     )

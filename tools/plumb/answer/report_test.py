@@ -49,7 +49,7 @@ def test_file_names_with_brackets_are_shown_as_they_are() -> None:
     shown = text(Comparison(TESTS, 9, [], []))
 
     assert "a/[b].py" in shown and "3 of 9 tests affected, 35 s, 60 GPU-s" in shown
-    assert "1 tests state no seconds" in shown
+    assert "1 test without seconds" in shown
 
 
 def test_tests_that_always_run_are_counted_apart() -> None:
@@ -101,7 +101,7 @@ def test_a_head_without_tests_is_said_once() -> None:
 def test_failed_tests_are_named() -> None:
     console = Console(file=io.StringIO(), width=100)
     ran = {"cpu": {"tests": 2, "bazel_exit": 3, "passed": ["//a:c"], "failed": ["//a:[d]"]}}
-    report.print_outcome(console, {"analysed": None, "ran": ran, "left": {}})
+    report.print_outcome(console, {"analysed": None, "ran": ran, "waiting": {}, "left": {}})
     assert isinstance(console.file, io.StringIO)
 
     assert "failed //a:[d]" in console.file.getvalue() and "//a:c" not in console.file.getvalue()

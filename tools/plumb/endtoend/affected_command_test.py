@@ -60,7 +60,7 @@ def test_what_is_saved_is_counted_against_everything(workspace: Workspace) -> No
     saved = json.loads(workspace.plumb(*asked, "--format", "json").stdout)["totals"]["saved"]
 
     assert saved == {"tests": 1, "seconds": 20, "gpu_seconds": 20}
-    assert "Saved against everything: 1 tests, 20 s, 20 GPU-s" in workspace.plumb(*asked).stdout
+    assert "Saved against everything: 1 test, 20 s, 20 GPU-s" in workspace.plumb(*asked).stdout
 
 
 @pytest.mark.parametrize("output", ["text", "json", "bazel", "github"])
@@ -123,3 +123,28 @@ def test_options_count_by_the_config_of_the_pool(workspace: Workspace) -> None:
     assert workspace.plumb(*asked).stdout == "//:two_gpu\n"
     assert workspace.plumb(*asked, "--config", "h100").stdout == "//:one\n//:two_gpu\n"
     assert workspace.plumb(*asked, "--config", "cpu").stdout == ""
+
+
+def test_nightly_tests_are_told_apart(workspace: Workspace) -> None:
+    workspace.write("slow_nightly.test", "1")
+    workspace.write("one.test", "2")
+    asked = ("affected", "--base", "HEAD")
+
+    totals = json.loads(workspace.plumb(*asked, "--format", "json").stdout)["totals"]
+    assert totals["pools"]["cpu"]["cadences"] == {"per-commit": 1, "nightly": 1}
+    assert "cpu: 2 tests (1 nightly), 6 s" in workspace.plumb(*asked).stdout
+    run = json.loads(workspace.plumb(*asked, "--run", "--format", "json").stdout)["run"]
+    assert (run["ran"]["cpu"]["tests"], run["waiting"]) == (1, {"nightly": ["//:slow_nightly"]})
+    said = workspace.plumb(*asked, "--run").stdout
+    assert "left to the nightly run: 1 test; --cadence nightly runs it" in said
+
+
+def test_a_cadence_narrows_what_programs_get(workspace: Workspace) -> None:
+    workspace.write("slow_nightly.test", "1")
+    workspace.write("one.test", "2")
+    asked = ("affected", "--base", "HEAD", "--format", "bazel")
+
+    assert workspace.plumb(*asked).stdout == "//:one\n//:slow_nightly\n"
+    assert workspace.plumb(*asked, "--cadence", "nightly").stdout == "//:slow_nightly\n"
+    wrong = workspace.plumb(*asked, "--cadence", "weekly")
+    assert wrong.returncode == 2 and "there are all, nightly, per-commit" in wrong.stderr

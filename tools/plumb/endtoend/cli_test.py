@@ -36,8 +36,8 @@ def test_an_edit_is_named_by_pool_with_sums(workspace: Workspace) -> None:
 
     assert result.returncode == 0
     for part in (
-        "cpu: 1 tests, 3 s",
-        "h100: 1 tests, 20 s, 20 GPU-s",
+        "cpu: 1 test, 3 s",
+        "h100: 1 test, 20 s, 20 GPU-s",
         "//:one",
         "one.test",
         "2 of 2 tests affected, 23 s, 20 GPU-s",
@@ -93,7 +93,7 @@ def test_run_runs_what_it_can_and_names_the_rest(workspace: Workspace) -> None:
 
     passed = workspace.plumb("affected", "--base", "HEAD", "--run")
     assert passed.returncode == 0
-    assert "cpu: ran 1 tests, all passed" in passed.stdout
+    assert "cpu: ran 1 test, all passed" in passed.stdout
     assert "left to pool h100" in passed.stdout and "//:two_gpu" in passed.stdout
 
     workspace.write("fail", "")

@@ -33,6 +33,7 @@ else:
     for file in sorted(root.glob("*.test")):
         name, tags = "//:" + file.stem, file.name.endswith("gpu.test")
         tags = ["gpu", "h100", "gpus:1", "sm:sm90", "seconds:20"] if tags else ["cpu", "seconds:3"]
+        tags += ["cadence:nightly"] if "nightly" in name else []
         pool = [{{"key": "test.Pool", "value": "h100" if "gpu" in tags else "cpu"}}]
         show({{"type": "RULE", "rule": {{
             "name": name, "ruleClass": "py_test", "ruleInput": ["//:" + file.name],
