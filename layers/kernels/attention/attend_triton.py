@@ -33,17 +33,19 @@ class Tiles:
     stages: int
 
 
-def choose_tiles(rows: int, head_dim: int) -> Tiles:
-    """Tiles for the longest request's `rows` = tokens · group, by the larger head dimension.
+def choose_tiles(spec: AttentionSpec, mode: str, rows: int) -> Tiles:
+    """Tiles for the longest request's `rows` = tokens · group.
 
-    Keys and values of all stages lie in shared memory: 227 KiB on sm90.
+    Keys and values of all stages lie in shared memory, 227 KiB on sm90; masks and caps take
+    registers, which more warps have.
     """
-    wide = head_dim > 128
+    wide = max(spec.head_dim, spec.v_head_dim) > 128
+    plain = mode == "extend" and spec.sliding_window is None and not spec.logit_soft_cap
     if rows <= 16:
         return Tiles(16, 32 if wide else 64, warps=4, stages=3)
     if rows <= 64 or wide:
         return Tiles(32 if rows <= 32 else 64, 32 if wide else 64, warps=4, stages=3)
-    return Tiles(128, 64, warps=4, stages=3)
+    return Tiles(128, 64, warps=4 if plain else 8, stages=3)
 
 
 def choose_splits(programs: int, capacity: int, multiprocessors: int) -> int:
@@ -78,7 +80,7 @@ class TritonAttention(AttentionBackend):
     ) -> torch.Tensor:
         """As `AttentionBackend.__call__`."""
         rows = metadata.max_query_len * self.spec.group
-        tiles = choose_tiles(rows, max(self.spec.head_dim, self.spec.v_head_dim))
+        tiles = choose_tiles(self.spec, metadata.mode, rows)
         programs = ceil_div(rows, tiles.rows) * self.spec.num_kv_heads * metadata.num_requests
         capacity = metadata.max_kv_len
         splits = choose_splits(programs, capacity, multiprocessors(q.device))
