@@ -1,0 +1,173 @@
+"""What an attention layer cannot take is refused by name, with what is wanted, before it writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from layers.attention.kv_cache import PagedKVCache
+from layers.attention.layer import Attention
+from layers.attention.metadata import AttentionMetadata
+from layers.kernels.capability import BackendUnavailable
+from testing.harness.attention.case import AttentionCase, Call, make_batch
+from testing.harness.attention.layer import PREFIX, Tensors, build, tensors_of
+from testing.harness.attention.pages import frozen
+
+CALL = Call("extend", ((3, 2), (17, 4)))
+CASES = {"dense": AttentionCase(4, 2, 64), "swa": AttentionCase(4, 2, 64, window=9)}
+
+
+def cache(**changes: Any) -> PagedKVCache:
+    options: dict[str, Any] = {"num_pages": 40, "page_size": 16, "num_kv_heads": 2, "head_dim": 64}
+    return PagedKVCache(**(options | {"dtype": torch.bfloat16, "device": "cpu"} | changes))
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+# What is passed in place of a right argument, and what the message says.
+REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "q of other heads": ({"q": zeros(6, 2, 64)}, ValueError, "q is (6, 2, 64) torch.bfloat16"),
+    "q of another size": ({"q": zeros(6, 4, 32)}, ValueError, "wanted (6, 4, 64) torch.bfloat16"),
+    "a token too few": ({"k": zeros(5, 2, 64)}, ValueError, "k is (5, 2, 64)"),
+    "v of query heads": ({"v": zeros(6, 4, 64)}, ValueError, "v is (6, 4, 64)"),
+    "q of fp16": (
+        {"q": zeros(6, 4, 64, dtype=torch.float16)},
+        ValueError,
+        "q is (6, 4, 64) torch.float16 on cpu, wanted (6, 4, 64) torch.bfloat16",
+    ),
+    "a cache of other heads": (
+        {"cache": cache(num_kv_heads=4)},
+        ValueError,
+        "the cache has (key-value heads, head_dim, v_head_dim) (4, 64, 64), wanted (2, 64, 64)",
+    ),
+    "a cache of other pages": (
+        {"cache": cache(page_size=32)},
+        ValueError,
+        "the metadata has pages of 16 tokens, the cache of 32",
+    ),
+    "a cache of another type": (
+        {"cache": cache(dtype=torch.float16)},
+        BackendUnavailable,
+        "needs a KV cache of the queries' torch.bfloat16, or of torch.float8_e4m3fn, it is of "
+        "torch.float16",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("name", REFUSED)
+def test_wrong_inputs_are_refused_before_anything_is_written(name: str, kind: str) -> None:
+    changes, error, message = REFUSED[name]
+    rng = np.random.default_rng(1)
+    loaded = build(CASES[kind], rng, "cpu")
+    t = replace(tensors_of(make_batch(CASES[kind], CALL, rng), "cpu"), **changes)
+    before = [frozen(pages) for pages in (t.cache.k, t.cache.v)]
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        forward(loaded.layer, t)
+    assert PREFIX in str(raised.value)
+    for old, pages in zip(before, (t.cache.k, t.cache.v), strict=True):
+        assert np.array_equal(old, frozen(pages))
+
+
+def forward(layer: Attention, t: Tensors) -> torch.Tensor:
+    return layer(t.q, t.k, t.v, t.cache, t.metadata)
+
+
+TABLE = torch.zeros(2, 3, dtype=torch.int32)
+TREE = torch.ones(2, 4, 4, dtype=torch.bool)
+MADE: dict[str, tuple[Callable[[], object], str]] = {
+    "more queries than keys": (
+        lambda: AttentionMetadata.extend([5, 1], [4, 9], TABLE, 16),
+        "request 0 has 5 query tokens and 4 keys",
+    ),
+    "no query": (
+        lambda: AttentionMetadata.extend([0, 1], [4, 9], TABLE, 16),
+        "request 0 has 0 query tokens and 4 keys, wanted at least 1",
+    ),
+    "no room": (
+        lambda: AttentionMetadata.decode([4, 49], TABLE, 16),
+        "request 1 has 49 keys, but its row of the page table has room for 48",
+    ),
+    "pages of seven": (
+        lambda: AttentionMetadata.decode([4, 9], TABLE, 7),
+        "page_size is 7, wanted one of (1, 16, 32, 64)",
+    ),
+    "a table of int64": (
+        lambda: AttentionMetadata.decode([4, 9], TABLE.long(), 16),
+        "page_table is (2, 3) torch.int64, wanted (2, pages) torch.int32",
+    ),
+    "a mask of floats": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE.float()),
+        "mask is (2, 4, 4) torch.float32, wanted (2, S, S) torch.bool",
+    ),
+    "positions of other drafts": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE, torch.zeros(2, 3)),
+        "positions is (2, 3), wanted (2, 4)",
+    ),
+    "a cache of float32": (
+        lambda: cache(dtype=torch.float32),
+        "the KV cache's dtype is torch.float32, wanted one of",
+    ),
+    "a scale without codes": (
+        lambda: cache(k_scale=0.5),
+        "k_scale is 0.5, but a cache of torch.bfloat16 holds no codes",
+    ),
+    "a scale of zero": (
+        lambda: cache(dtype=torch.float8_e4m3fn, v_scale=0.0),
+        "v_scale is 0.0, wanted a positive number",
+    ),
+    "a window of none": (
+        lambda: Attention(4, 2, 64, sliding_window=0, prefix=PREFIX),
+        f"layer '{PREFIX}': sliding_window is 0, wanted at least 1 key",
+    ),
+    "a negative cap": (
+        lambda: Attention(4, 2, 64, logit_soft_cap=-1.0, prefix=PREFIX),
+        f"layer '{PREFIX}': logit_soft_cap is -1.0, wanted a positive number",
+    ),
+    "inputs of float32": (
+        lambda: Attention(4, 2, 64, params_dtype=torch.float32, prefix=PREFIX),
+        "params_dtype is torch.float32, wanted torch.float16 or torch.bfloat16",
+    ),
+    "heads that do not divide": (
+        lambda: Attention(6, 4, 64, prefix=PREFIX),
+        "6 query heads cannot share 4 key-value heads evenly",
+    ),
+    "a rank without a head": (
+        lambda: Attention(4, 2, 64, prefix=PREFIX, tp_rank=0, tp_size=3),
+        "number of query heads 4 is not divisible",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_makes_no_sense_is_refused_as_it_is_made(name: str) -> None:
+    make, message = MADE[name]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("backend", ["triton", "flashinfer"])
+def test_a_backend_that_a_cpu_cannot_run_says_what_it_needs(backend: str, kind: str) -> None:
+    case = replace(CASES[kind], backend=backend)
+    with pytest.raises(BackendUnavailable) as raised:
+        build(case, np.random.default_rng(1), "cpu")
+    message = str(raised.value)
+    assert f"layer '{PREFIX}'" in message
+    assert f"backend '{backend}' needs a GPU (CUDA sm80 or newer)" in message
+    assert message.endswith("Backends that can run here: torch.")
+
+
+def test_a_backend_of_no_such_name_is_refused_with_those_there_are() -> None:
+    case = replace(CASES["dense"], backend="fa9")
+    with pytest.raises((BackendUnavailable, ValueError), match="fa9") as raised:
+        build(case, np.random.default_rng(1), "cpu")
+    assert "torch" in str(raised.value) and "triton" in str(raised.value)
