@@ -4,8 +4,9 @@ tools/bazel run //tools/results -- bazel-testlogs
 
 Layers: how many were examined and were wrong; the largest distance of a regression gain from 1, the
 largest z-score of any row, column, tile, shard or stage, the largest distance of the quantiser's
-noise from its model, and the probes' seconds. Then other encoders' codes, the smallest biases that
-were found, and single flipped bits, where such tests ran. Each target's seconds go to stderr.
+noise from its model, and the probes' seconds. Attention has a row for each backend and mode: calls
+and their requests, gain error, z-score, seconds. Then other encoders' codes, the smallest biases
+that were found, and single flipped bits, where such tests ran. Each target's seconds go to stderr.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ MOE = {
     "backends": {"grouped_mm": "triton", "moe_combine": "triton"},
     "statistics": {"gain": 1.0, "hidden.gain": 0.998, "hidden.z_row": 2.5, "z_row": 1.0},
 }
+ATTENTION = {
+    **{"target": "//testing/attention/swa:triton_test_h100", "attention": "swa"},
+    **{"backend": "triton", "mode": "decode", "requests": 10, "device": "NVIDIA H200"},
+    **{"seconds": 0.5, "ok": True, "statistics": {"gain": 0.999, "z_head": 2.0, "outside": 0.0}},
+}
 ENCODER = {"target": "//x:a", "encoder": "e", "compared": 2048, "near_ties": 9, "other_code": 1}
 BIAS = {
     **{"target": "//x:b", "format": "mxfp8", "family": "row", "device": "CPU"},
@@ -60,6 +65,21 @@ def test_the_stages_of_a_moe_layer_count(tmp_path: Path) -> None:
     (table,) = tables(records(tmp_path))
 
     assert table.rows[0][5:7] == ["2.0e-03", "2.5"]
+
+
+def test_calls_of_attention_are_counted_by_backend_and_mode(tmp_path: Path) -> None:
+    worse = {**ATTENTION, "ok": False, "statistics": {"gain": 1.002, "z_head": 9.0}}
+    write(tmp_path / "a", ATTENTION, worse, {**ATTENTION, "mode": "draft", "requests": 3})
+
+    (table,) = tables(records(tmp_path))
+
+    assert table.title == "Attention, NVIDIA H200"
+    name = "`//testing/attention/swa:triton_test_h100`"
+    assert table.rows == [
+        [name, "swa", "triton", "decode", "2", "20", "1", "2.0e-03", "9.0", "1.0"],
+        [name, "swa", "triton", "draft", "1", "3", "0", "1.0e-03", "2.0", "0.5"],
+    ]
+    assert table.wrong == 1
 
 
 def test_each_kind_of_record_has_its_table(tmp_path: Path) -> None:
@@ -130,7 +150,7 @@ def test_a_damaged_record_is_named(
 @pytest.mark.parametrize(
     ("entries", "status"),
     [
-        ((LAYER, ENCODER, BIAS, FLIPS), 0),
+        ((LAYER, ATTENTION, ENCODER, BIAS, FLIPS), 0),
         ((LAYER, WORSE), 1),
         (({**ENCODER, "compared": 0},), 1),
         (({**FLIPS, "missed": 1},), 1),

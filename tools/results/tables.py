@@ -95,6 +95,28 @@ def _is_wrong(entry: Record) -> bool:
     return not entry["ok"] or any(map(math.isnan, entry["statistics"].values()))
 
 
+def _attention(found: list[Record]) -> list[Table]:
+    groups: dict[str, list[Record]] = defaultdict(list)
+    for entry in found:
+        groups[entry["device"]].append(entry)
+    return [_attention_on(device, entries) for device, entries in sorted(groups.items())]
+
+
+def _attention_on(device: str, found: list[Record]) -> Table:
+    groups: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
+    for entry in found:
+        key = (entry["target"], entry["attention"], entry["backend"], entry["mode"])
+        groups[key].append(entry)
+    heads = ["test", "layer", "backend", "mode", "calls", "requests", "wrong"]
+    heads += ["gain error", "worst z", "s"]
+    rows = []
+    for key, entries in sorted(groups.items()):
+        calls, wrong, gain, score, _, seconds = _figures(entries)
+        requests = str(sum(entry["requests"] for entry in entries))
+        rows.append([f"`{key[0]}`", *key[1:], calls, requests, wrong, gain, score, seconds])
+    return Table(f"Attention, {device}", heads, rows, sum(map(_is_wrong, found)))
+
+
 def _encoders(found: list[Record]) -> list[Table]:
     heads = ["encoder", "codes compared", "near ties", "of these another code", "test"]
     rows = [
@@ -155,6 +177,7 @@ def _plain(value: Any) -> str:
 
 
 _KINDS: dict[str, tuple[set[str], Callable[[list[Record]], list[Table]]]] = {
+    "attention": ({"attention", "backend", "mode", "requests", "statistics"}, _attention),
     "layers": ({"format", "backends", "device", "seconds", "ok", "statistics"}, _layers),
     "encoders": ({"encoder", "compared", "near_ties", "other_code"}, _encoders),
     "biases": ({"format", "family", "device", "smallest"}, _biases),
