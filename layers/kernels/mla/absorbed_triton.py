@@ -45,9 +45,9 @@ def choose_tiles(rows: int, shared_memory: int) -> Tiles:
     if shared_memory < 200 * KIB:
         return Tiles(16, 16 if shared_memory < 128 * KIB else 32, warps=4, stages=2)
     if rows <= 16:
-        return Tiles(16, 64, warps=4, stages=2)
+        return Tiles(16, 64, warps=4, stages=3)
     if rows <= 32:
-        return Tiles(32, 64, warps=4, stages=2)
+        return Tiles(32, 64, warps=8, stages=3)
     return Tiles(64, 64, warps=8, stages=2)
 
 

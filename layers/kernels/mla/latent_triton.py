@@ -31,6 +31,12 @@ def _tile(rows, inside, dims, D: tl.constexpr, MASKED: tl.constexpr):
 
 
 @triton.jit
+def _pages(page_row, keys, page_bits, limit):
+    """The numbers of the pages of keys (n,)."""
+    return tl.load(page_row + (keys >> page_bits), mask=keys < limit, other=0)
+
+
+@triton.jit
 def _seen(keys, tokens, positions, draft, DRAFT: tl.constexpr):
     """Which of keys (n,) each row sees, by its token or its position: (rows, n)."""
     if DRAFT:
@@ -65,11 +71,14 @@ def _span(
     out, peak, total = state
     first, last, limit = span
     pages_ptr, page_row, page_bits, dims, rope_dims = pages
+    # The page numbers of a step are loaded a step before: loads that depend on loads of the same
+    # step would not be started ahead.
+    page = _pages(page_row, first + tl.arange(0, BLOCK_N), page_bits, limit)
     for start in range(first, last, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         inside = keys < limit
-        page = tl.load(page_row + (keys >> page_bits), mask=inside, other=0).to(tl.int64)
-        slots = (page << page_bits) + (keys & ((1 << page_bits) - 1))
+        slots = (page.to(tl.int64) << page_bits) + (keys & ((1 << page_bits) - 1))
+        page = _pages(page_row, keys + BLOCK_N, page_bits, limit)
         rows = pages_ptr + slots * (RANK + ROPE)
         latent = _tile(rows, inside, dims, RANK, MASKED).to(q.dtype)
         k_rope = _tile(rows + RANK, inside, rope_dims, ROPE, MASKED).to(q.dtype)
