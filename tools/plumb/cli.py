@@ -13,6 +13,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from tools.plumb import affected_command, cache, streams
+from tools.plumb.coverage import command as coverage_command
 from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.history import command as history_command
@@ -85,6 +86,10 @@ def _notify(text: str) -> None:
     _say(f"[dim]plumb: {escape(text)}[/dim]")
 
 
+def _warn(text: str) -> None:
+    _say(f"[bold yellow]plumb:[/bold yellow] {escape(text)}")
+
+
 def _start(named: Path | None) -> Path:
     """The folder that the user means: `named`, where `bazel run` was called, or here."""
     return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
@@ -119,6 +124,9 @@ def find_workspace(start: Path) -> Path:
 
 affected_command.register(
     app, _Command, _loader_and_folder, lambda: _errors.status("comparing target graphs")
+)
+coverage_command.register(
+    app, _Command, _loader, lambda: _errors.status("reading the target graph"), _warn
 )
 deps_command.register(app, _loader, _Group, _Command)
 history_command.register(app, _loader, _Group, _Command)
