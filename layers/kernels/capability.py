@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -70,12 +71,14 @@ class Problem:
 class Needs:
     """What a backend needs: package and CUDA compute capability, and the limits of its kernel.
 
-    `min_arch` None runs on every device, the CPU included. Limits of arch and version are
+    `extension` is a compiled module within the package, which some builds leave out. `min_arch`
+    None runs on every device, the CPU included. Limits of arch and version are
     inclusive; `min_cuda` is the one that torch was built with. `bias` False cannot add one;
     `scalar_scales` True takes no others.
     """
 
     package: str | None = None
+    extension: str | None = None
     max_version: tuple[int, ...] | None = None
     min_cuda: tuple[int, int] | None = None
     min_arch: Arch | None = None
@@ -110,6 +113,11 @@ class Needs:
                 return f"needs {self.describe_device()}, '{device}' is {arch_name(arch)} ({name})"
         if self.package is not None and not is_installed(self.package):
             return f"needs the Python package '{self.package}', which is not installed"
+        if self.package is not None and not has_extension(self.package, self.extension):
+            return (
+                f"needs '{self.package}' with its module '{self.extension}', which the one "
+                f"installed lacks"
+            )
         return self._unmet_version()
 
     def _unmet_version(self) -> str | None:
@@ -266,6 +274,16 @@ def cuda_version() -> tuple[int, int]:
 def is_installed(package: str) -> bool:
     """Whether a package could be imported, without importing it."""
     return importlib.util.find_spec(package) is not None
+
+
+@cache
+def has_extension(package: str, extension: str | None) -> bool:
+    """Whether an installed package's folder holds a compiled module of that name; None: always."""
+    spec = importlib.util.find_spec(package)
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return extension is None or any(
+        any(Path(folder).glob(f"{extension}.*so")) for folder in folders
+    )
 
 
 @cache

@@ -1,6 +1,7 @@
 """Which backends each GPU could run, by what a backend needs: devices and packages are made up."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -136,3 +137,16 @@ def test_no_backend_at_all_names_every_reason() -> None:
     operation = Operation("fold", (Backend("triton", needs, lambda: lambda: None),))
     with pytest.raises(BackendUnavailable, match=r"fold: no backend can run here: 'triton' needs"):
         select_backend(operation, "cpu", GOOD)
+
+
+def test_a_package_built_without_a_module_that_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, files in (("halfbuilt", ["ops_of_another.so"]), ("wholebuilt", ["ops.abi3.so"])):
+        (tmp_path / name).mkdir()
+        for file in ("__init__.py", *files):
+            (tmp_path / name / file).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    wanted = "needs 'halfbuilt' with its module 'ops', which the one installed lacks"
+    assert Needs(package="halfbuilt", extension="ops").unmet(GPU, GOOD) == wanted
+    assert Needs(package="wholebuilt", extension="ops").unmet(GPU, GOOD) is None

@@ -52,6 +52,7 @@ MLA_ABSORBED = Operation(
             "flashmla",
             MLANeeds(
                 package="sgl_kernel",
+                extension="flashmla_ops",
                 min_arch=(9, 0),
                 max_arch=(9, 0),
                 dtypes=HALVES,
