@@ -93,10 +93,45 @@ class FlashInferPlan:
         self.refresh(metadata)
 
     def refresh(self, metadata: AttentionMetadata) -> None:
-        """Plans for the batch as it is now."""
-        spec, pages = self.spec, self.pages
-        pages.refresh(metadata)
-        options: dict[str, Any] = {
+        """Plans for the batch as it is now; waits for the GPU."""
+        self.pages.refresh(metadata)
+        with torch.cuda.device(self.device):
+            if self._is_plain_decode(metadata):
+                self._plan_decode(metadata)
+            else:
+                self._plan_prefill(metadata)
+            # It copies from a buffer of its own on the host, and would write there the next time,
+            # or give it back, before a copy that waits for earlier kernels has been made.
+            torch.cuda.current_stream().synchronize()
+
+    def _plan_decode(self, metadata: AttentionMetadata) -> None:
+        pages = self.pages
+        self.wrapper.plan(
+            *(pages.indptr, pages.indices, pages.last_page_lens),
+            head_dim=self.spec.head_dim,
+            **self._options(metadata),
+        )
+
+    def _plan_prefill(self, metadata: AttentionMetadata) -> None:
+        pages, options = self.pages, self._options(metadata)
+        starts, indptr, last = pages.starts, pages.indptr, pages.last_page_lens
+        if metadata.mask is not None:
+            # Packing the mask reads them on the GPU, and the mask holds the window already.
+            starts, indptr, last = (part.to(self.device) for part in (starts, indptr, last))
+            options |= {"custom_mask": self._mask(metadata), "window_left": -1}
+        self.wrapper.plan(
+            *(starts, indptr, pages.indices, last),
+            head_dim_qk=self.spec.head_dim,
+            head_dim_vo=self.spec.v_head_dim,
+            causal=metadata.mask is None,
+            **options,
+        )
+
+    def _options(self, metadata: AttentionMetadata) -> dict[str, Any]:
+        spec = self.spec
+        return {
+            "num_qo_heads": spec.num_heads,
+            "num_kv_heads": spec.num_kv_heads,
             "page_size": metadata.page_size,
             "window_left": -1 if spec.sliding_window is None else spec.sliding_window - 1,
             "logits_soft_cap": spec.logit_soft_cap,
@@ -104,29 +139,6 @@ class FlashInferPlan:
             "q_data_type": spec.dtype,
             "kv_data_type": self.kv_dtype,
         }
-        heads = {"num_qo_heads": spec.num_heads, "num_kv_heads": spec.num_kv_heads}
-        with torch.cuda.device(self.device):
-            if self._is_plain_decode(metadata):
-                self.wrapper.plan(
-                    *(pages.indptr, pages.indices, pages.last_page_lens),
-                    head_dim=spec.head_dim,
-                    **heads,
-                    **options,
-                )
-                return
-            starts, indptr, last = pages.starts, pages.indptr, pages.last_page_lens
-            if metadata.mask is not None:
-                # Packing the mask reads them on the GPU, and the mask holds the window already.
-                starts, indptr, last = (part.to(self.device) for part in (starts, indptr, last))
-                options |= {"custom_mask": self._mask(metadata), "window_left": -1}
-            self.wrapper.plan(
-                *(starts, indptr, pages.indices, last),
-                head_dim_qk=spec.head_dim,
-                head_dim_vo=spec.v_head_dim,
-                causal=metadata.mask is None,
-                **heads,
-                **options,
-            )
 
     def run(self, q: torch.Tensor, cache: PagedKVCache, sinks: torch.Tensor | None) -> torch.Tensor:
         """q (T, Hq, D) -> (T, Hq, Dv)."""
