@@ -43,8 +43,10 @@ def choose_tiles(spec: AttentionSpec, mode: str, rows: int) -> Tiles:
     plain = mode == "extend" and spec.sliding_window is None and not spec.logit_soft_cap
     if rows <= 16:
         return Tiles(16, 32 if wide else 64, warps=4, stages=3)
-    if rows <= 64 or wide:
-        return Tiles(32 if rows <= 32 else 64, 32 if wide else 64, warps=4, stages=3)
+    if wide:
+        return Tiles(64, 32, warps=8, stages=3)
+    if rows <= 64:
+        return Tiles(64, 64, warps=4, stages=3)
     return Tiles(128, 64, warps=4 if plain else 8, stages=3)
 
 
