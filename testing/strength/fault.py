@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from testing.harness.records import record
 from testing.harness.verdict import Verdict
 from testing.strength.places import ELEMENTS, Named
 
@@ -36,6 +37,10 @@ KINDS = {
     "swizzle": "block scales in an order that the kernel does not read",
     "top-k": "which experts are chosen",
 }
+
+
+KILLS = "kills.jsonl"
+"""Record of which fault was found by whom: {"fault": FORMAT-NAME, "killed": whether}."""
 
 
 class Bench(ABC):
@@ -114,7 +119,9 @@ class Planted:
         found, wanted = named(verdict, self.fault.check), self.fault.places_of(self.format)
         missing = {w for w in wanted if not any(_lies_in(f, w) for f in found)}
         further = {f for f in found if not any(_lies_in(f, w) for w in wanted)}
-        assert not missing and not (self.fault.exact and further), (
+        caught = not missing and not (self.fault.exact and further)
+        record({"fault": str(self), "killed": caught}, KILLS)
+        assert caught, (
             f"'{self.fault.name}' in {self.format}: {self.fault.check} names {sorted(found)}, "
             f"wanted {sorted(wanted)}; all findings:\n{verdict}"
         )
