@@ -20,6 +20,7 @@ from tools.plumb.history import command as history_command
 from tools.plumb.revision import Loader
 from tools.plumb.steering.inputs import WORKSPACE_FILES
 from tools.plumb.trees.git import Repository
+from tools.plumb.trim import command as trim_command
 
 VERSION = "0.1"
 _errors = streams.Output(stderr=True, soft_wrap=True, highlight=False)
@@ -130,6 +131,7 @@ coverage_command.register(
 )
 deps_command.register(app, _loader, _Group, _Command)
 history_command.register(app, _loader, _Group, _Command)
+trim_command.register(app, _loader, _Group, _Command)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
