@@ -37,13 +37,13 @@ def choose_tiles(spec: AttentionSpec, mode: str, rows: int) -> Tiles:
     """Tiles for the longest request's `rows` = tokens · group.
 
     Keys and values of all stages lie in shared memory, 227 KiB on sm90; masks and caps take
-    registers, which more warps have.
+    registers, of which more warps have more.
     """
     wide = max(spec.head_dim, spec.v_head_dim) > 128
     plain = mode == "extend" and spec.sliding_window is None and not spec.logit_soft_cap
     if rows <= 16:
         return Tiles(16, 32 if wide else 64, warps=4, stages=3)
-    if wide:
+    if wide or mode == "draft":
         return Tiles(64, 32, warps=8, stages=3)
     if rows <= 64:
         return Tiles(64, 64, warps=4, stages=3)
