@@ -173,12 +173,12 @@ class AttentionNeeds(Needs):
         if spec is None or not spec.has_sinks:
             return None
         if problem.mode not in self.sinks_modes:
-            return f"takes sinks in mode {_either(self.sinks_modes)}, not '{problem.mode}'"
+            return f"has no sinks in mode '{problem.mode}', only in {_either(self.sinks_modes)}"
         if spec.logit_soft_cap and not self.sinks_with_soft_cap:
-            return f"takes sinks without a soft cap, which is {spec.logit_soft_cap:g}"
+            return f"has no sinks with a soft cap, which is {spec.logit_soft_cap:g}"
         return None
 
 
 def _either(values: tuple[object, ...]) -> str:
-    *most, last = (repr(value) for value in values)
+    *most, last = (str(value) for value in values)
     return f"{', '.join(most)} or {last}" if most else last
