@@ -17,6 +17,7 @@ from tools.plumb.coverage import command as coverage_command
 from tools.plumb.deps import command as deps_command
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.history import command as history_command
+from tools.plumb.plan import command as plan_command
 from tools.plumb.revision import Loader
 from tools.plumb.steering.inputs import WORKSPACE_FILES
 from tools.plumb.trees.git import Repository
@@ -131,6 +132,7 @@ coverage_command.register(
 )
 deps_command.register(app, _loader, _Group, _Command)
 history_command.register(app, _loader, _Group, _Command)
+plan_command.register(app, _loader, _Command)
 trim_command.register(app, _loader, _Group, _Command)
 
 
