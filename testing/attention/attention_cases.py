@@ -57,7 +57,7 @@ CALLS: Mapping[str, list[Call]] = {
         Call("extend", ((0, 1), (0, 130), (0, 2)), order="ascending"),
         Call("extend", ((200, 40), (0, 1), (129, 1)), order="shuffled"),
         Call("extend", ((70, 17), (64, 5), (3, 16)), order="shuffled", shared_pages=4),
-        Call("extend", ((16, 3), (17, 1)), order="interleaved", shared_pages=1, split=False),
+        Call("extend", ((16, 3), (17, 20)), order="interleaved", shared_pages=1, split=False),
     ],
     "decode": [
         Call("decode", prefixes([0]), order="ascending"),
@@ -69,17 +69,26 @@ CALLS: Mapping[str, list[Call]] = {
         Call("decode", prefixes([90, 64, 15]), shared_pages=4),
         Call("decode", prefixes([16, 17]), order="interleaved", shared_pages=1),
     ],
+    # As many drafts as make one tile of a kernel, whose compiler takes most of a GPU's time.
     "draft": [
-        Call("draft", prefixes(_PREFIXES, 4)),
-        Call("draft", prefixes([0, 15, 16, 63], 1), order="ascending"),
+        Call("draft", prefixes(_PREFIXES, 6)),
         Call("draft", prefixes([0, 13, 48, 300], 8), order="descending", split=False),
         Call("draft", prefixes(_PREFIXES, 7), TREE),
         Call("draft", prefixes([9], 7), TREE, order="ascending"),
         Call("draft", prefixes([64, 70, 0], 7), TREE, order="interleaved", shared_pages=4),
-        Call("draft", prefixes([40, 7], 5), (-1, -1, 0, 1, 1), split=False),
+        Call("draft", prefixes([40, 7], 6), (-1, -1, 0, 1, 1, 2), split=False),
         Call("draft", prefixes([0, 15, 33], 6), all_drafts=True),
     ],
 }
+
+FEW: Mapping[str, list[Call]] = {
+    "extend": [Call("extend", ((16, 3), (0, 4), (31, 2)))],
+    "draft": [
+        Call("draft", prefixes([0, 15, 16, 63], 1), order="ascending"),
+        Call("draft", prefixes(_PREFIXES, 4)),
+    ],
+}
+"""A few tokens to a request: other tiles of a kernel."""
 
 LONG: Mapping[str, list[Call]] = {
     "extend": [Call("extend", ((8175, 17), (1, 15), (4100, 3)))],
@@ -97,8 +106,8 @@ GARBAGE: Mapping[str, list[Call]] = {
 ON_A_GPU: Mapping[str, Sequence[str]] = {
     "torch": ["gqa", "fp8_fp16", "sinks"],
     "triton": [
-        *("gqa", "page_1_fp16", "page_32", "mha", "mqa", "group_of_three", "group_of_twelve"),
-        *("head_256", "values_narrower", "cap", "sinks_fp16", "fp8_fp16", "fp8_sinks"),
+        *("gqa", "page_1_fp16", "mqa", "group_of_three", "head_256", "values_narrower"),
+        *("cap", "sinks_fp16", "fp8_sinks"),
     ],
     # FlashInfer compiles for minutes for each dtype, head size, window, cap and cache of fp8.
     "flashinfer": ["gqa", "page_1", "page_64", "group_of_three", "group_of_twelve"],

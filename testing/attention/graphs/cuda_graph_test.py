@@ -27,7 +27,7 @@ BACKENDS = {"triton": list(CASES), "flashinfer": ["dense", "page_1", "window"]}
 LENGTHS = ([0, 15, 16, 700, 63], [700, 1, 2, 0, 511], [31, 32, 700, 33, 600])
 CALLS = {
     "decode": [Call("decode", prefixes(lengths)) for lengths in LENGTHS],
-    "draft": [Call("draft", prefixes(lengths, 4)) for lengths in LENGTHS],
+    "draft": [Call("draft", prefixes(lengths, 6)) for lengths in LENGTHS],
 }
 RUNS = [
     (name, mode, backend) for backend, names in BACKENDS.items() for name in names for mode in CALLS

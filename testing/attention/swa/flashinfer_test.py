@@ -1,4 +1,4 @@
-"""Attention in a window by FlashInfer's wrappers gives the oracle's output."""
+"""Attention in a window by FlashInfer's wrappers: decoding and drafts give the oracle's output."""
 
 import pytest
 
@@ -6,23 +6,24 @@ from testing.attention.attention_cases import CALLS, GARBAGE, LONG, layers_of, s
 from testing.harness.attention.backends import list_attention_backends, require_right_or_refused
 
 list_attention_backends()
+MODES = ("decode", "draft")
 LAYERS = layers_of("flashinfer", window=True)
 
 
-@pytest.mark.parametrize("mode", CALLS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", LAYERS)
 def test_output_and_cache(name: str, mode: str) -> None:
     case = LAYERS[name]
     require_right_or_refused(case, CALLS[mode], seed_of(case, mode))
 
 
-@pytest.mark.parametrize("mode", LONG)
+@pytest.mark.parametrize("mode", MODES)
 def test_long_contexts(mode: str) -> None:
     case = LAYERS["gqa"]
     require_right_or_refused(case, LONG[mode], seed_of(case, mode))
 
 
-@pytest.mark.parametrize("mode", GARBAGE)
+@pytest.mark.parametrize("mode", MODES)
 def test_what_stands_past_a_page_table_is_not_read(mode: str) -> None:
     case = LAYERS["gqa"]
     require_right_or_refused(case, GARBAGE[mode], seed_of(case, mode))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testing.attention.attention_cases import CALLS, GARBAGE, LONG, layers_of, seed_of
+from testing.attention.attention_cases import CALLS, FEW, GARBAGE, LONG, layers_of, seed_of
 from testing.harness.attention.backends import list_attention_backends, require_right_or_refused
 
 list_attention_backends()
@@ -20,6 +20,12 @@ def test_output_and_cache(name: str, mode: str) -> None:
 def test_long_contexts(mode: str) -> None:
     case = LAYERS["gqa"]
     require_right_or_refused(case, LONG[mode], seed_of(case, mode))
+
+
+@pytest.mark.parametrize("mode", FEW)
+def test_a_few_tokens_to_a_request(mode: str) -> None:
+    case = LAYERS["gqa"]
+    require_right_or_refused(case, FEW[mode], seed_of(case, mode))
 
 
 @pytest.mark.parametrize("mode", GARBAGE)
