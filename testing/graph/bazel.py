@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class Graph:
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self.root / "tools/bazel"), *self._startup, *arguments],
+            [*self._entry(), *arguments],
             cwd=self.root,
             env=self._environ,
             capture_output=True,
@@ -51,6 +52,26 @@ class Graph:
     def cquery(self, *arguments: str) -> list[str]:
         """The same for `bazel cquery`, which sees what a configuration chooses."""
         return self._lines("cquery", *arguments)
+
+    def shell(self, script: str) -> list[str]:
+        """The lines that a shell script prints, sorted; its `tools/bazel query` asks this server.
+
+        Raises AssertionError with what it wrote to stderr if it fails.
+        """
+        asks = f'query() {{ {shlex.join(self._entry())} query --noshow_progress "$@"; }}\n'
+        done = subprocess.run(
+            ["bash", "-c", asks + script.replace("tools/bazel query", "query")],
+            cwd=self.root,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stderr}"
+        return sorted(done.stdout.splitlines())
+
+    def _entry(self) -> list[str]:
+        return [str(self.root / "tools/bazel"), *self._startup]
 
     def _lines(self, command: str, *arguments: str) -> list[str]:
         done = self._run(command, "--noshow_progress", *arguments)
