@@ -16,8 +16,12 @@ _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-zy
 
 
 def find() -> Path | None:
-    """The folder with chromium, lib/ and etc/, from the runfiles; None if Bazel gave none."""
-    runfiles = Path(os.environ.get("TEST_SRCDIR", ".")) / os.environ.get("TEST_WORKSPACE", ".")
+    """The folder with chromium, lib/ and etc/, from the runfiles; None if Bazel gave none.
+
+    `bazel test` names the runfiles, `bazel run` starts in them.
+    """
+    source, workspace = os.environ.get("TEST_SRCDIR"), os.environ.get("TEST_WORKSPACE", "")
+    runfiles = Path(source) / workspace if source else Path.cwd()
     for folder in (runfiles / _FOLDER, runfiles.parent / "chromium" / "browser"):
         if (folder / "chromium").is_file():
             return folder.resolve()

@@ -153,6 +153,12 @@ def test_a_suite_of_tests_that_never_run_is_empty() -> None:
     )
 
 
+def test_a_suite_of_a_pool_that_nobody_has_is_no_contradiction() -> None:
+    absent = test_target("//q:t", "a", pool="b200", tags=("machine:none",))
+
+    assert read(absent, suite_target("//q:s", "//q:t")).problems == ()
+
+
 def test_right_declarations_have_no_problem() -> None:
     model = read(
         claim_target(LINEAR),

@@ -12,7 +12,8 @@ from tools.plumb.pools import CPU, PoolRule, placement
 # One value each; what a test has many of is `covers:` and `skipped_on:`.
 SINGLE = ("cadence", "gpus", "level", "seconds", "sm", "suite")
 _SKIP = re.compile(r"skipped_on:(?P<arch>[^\s:(]+)\s*(?:\((?P<why>.*)\))?", re.DOTALL)
-_NO_MACHINE = "machine:none"
+# A test of a pool of which no machine has run any test yet.
+NO_MACHINE = "machine:none"
 _DISABLED = re.compile(r"disabled(?::\s*(?P<why>.*))?", re.DOTALL)
 
 
@@ -58,7 +59,7 @@ def _idle(tags: Sequence[str], is_run: bool, pool: str) -> str | None:
             return f"disabled: {match['why']}" if match["why"] else "disabled"
     if not is_run:
         return "tagged manual"
-    return f"pool {pool} has no machine yet" if _NO_MACHINE in tags else None
+    return f"pool {pool} has no machine yet" if NO_MACHINE in tags else None
 
 
 def _sources(target: Target) -> tuple[str, ...]:

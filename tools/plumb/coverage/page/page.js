@@ -162,7 +162,7 @@
   const open = (button) => {
     const claim = claims.get(button.closest("tr").dataset.claim);
     const cell = claim.cells.find((one) => one.arch === button.dataset.arch && one.cadence === button.dataset.cadence);
-    const close = element("button", { type: "button", class: "close", "aria-label": "Close" }, "✕");
+    const close = element("button", { type: "button", class: "close", "aria-label": "Close" }, element("i", { class: "cross" }));
     close.addEventListener("click", () => dialog.close());
     const verdict = cell.covered ? (cell.demanded ? "covered" : "covered, though no claim demands it") : `missing: ${cell.because}`;
     const parts = [close, element("h2", { id: "detail-title" }, claim.name),

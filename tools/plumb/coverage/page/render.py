@@ -110,7 +110,7 @@ def _cell(cell: Mapping[str, Any], tests: Mapping[str, Any]) -> dict[str, Any]:
     if not cell["covered"]:
         state, mark, note, said = (
             "missing",
-            "✕",
+            "cross",
             _short(cell["reason"]),
             f"missing, {cell['because']}",
         )
@@ -118,9 +118,16 @@ def _cell(cell: Mapping[str, Any], tests: Mapping[str, Any]) -> dict[str, Any]:
         seconds = sum(tests[label]["seconds"] or 0 for label in cell["tests"])
         count = len(cell["tests"])
         state = "covered" if cell["demanded"] else "extra"
-        mark, note = f"✓ {count}", f"{seconds:,} s"
+        mark, note = "tick", f"{seconds:,} s"
         said = f"{count} test{'' if count == 1 else 's'}, {seconds} seconds"
-    return {**cell, "state": state, "mark": mark, "note": note, "said": said}
+    return {
+        **cell,
+        "state": state,
+        "mark": mark,
+        "count": len(cell["tests"]) or "",
+        "note": note,
+        "said": said,
+    }
 
 
 def _short(reason: str) -> str:
