@@ -68,6 +68,7 @@ CLAIMS = {
     "attn.mla.triton.draft.numerics": _layer("MLA by our Triton kernels gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.mla.triton.extend.numerics": _layer("MLA by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.rotary.numerics": _layer("Rotary embedding turns the pairs of both styles by their angles, plain and under YaRN and Llama 3 scaling, rounded once.", _SM90),
+    "attn.shared_metadata": _layer("Dense and windowed layers of one model, and caches of other scales, share a batch's metadata and plans and are all right.", _SM90),
     "attn.swa.cuda_graph": _layer("Sliding-window attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
     "attn.swa.faults": _layer("The tests of sliding-window attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
     "attn.swa.flashinfer.decode.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
