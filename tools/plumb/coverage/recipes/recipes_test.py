@@ -112,3 +112,15 @@ def test_a_recipe_says_what_plumb_says(graph: Graph, answer: Answer, number: str
         # An absolute path, the column and the rule's class stand around it.
         printed = [re.sub(rf"^{re.escape(str(graph.root))}/([^:]+:\d+):.*", r"\1", printed[0])]
     assert set(printed) == wanted
+
+
+def test_only_cells_of_a_card_that_nobody_has_are_missing(answer: Answer) -> None:
+    missing = [
+        (claim["name"], one["arch"], one["because"])
+        for claim in answer["claims"]
+        for one in claim["cells"]
+        if not one["covered"]
+    ]
+
+    assert [one for one in missing if one[1] != "sm100"] == []
+    assert answer["problems"] == []
