@@ -14,7 +14,6 @@ import triton.language as tl
 
 from layers.attention.gdn.metadata import GDNMetadata
 
-# Of those tried on an H200 with 8,192 channels: 3.3 TB/s for 8,192 tokens.
 _TOKENS, _CHANNELS = 16, 256
 _DECODE_CHANNELS = 128
 
@@ -36,28 +35,35 @@ def _extend_kernel(
     x, weight, state, out, starts, requests, slots, has_initial, tokens, channels,
     WIDTH: tl.constexpr, TOKENS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)).to(tl.int64)
+    first = tl.program_id(0) * TOKENS
+    row = tl.arange(0, TOKENS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
-    here = token < tokens
-    request = tl.load(requests + token, mask=here, other=0)
-    since = token - tl.load(starts + request)
+    here = first + row < tokens
+    request = tl.load(requests + first + row, mask=here, other=0)
+    since = tl.where(here, first + row - tl.load(starts + request), WIDTH)
+    has_past = tl.min(since) < WIDTH - 1
     slot = tl.load(slots + request).to(tl.int64)
     old = tl.load(has_initial + request) != 0
     mask = here[:, None] & (channel < channels)[None, :]
+    # Places within a tile fit 32 bits, whose arithmetic would else be most of the work.
+    place = row[:, None] * channels + channel[None, :]
+    x += first.to(tl.int64) * channels
     total = tl.zeros((TOKENS, CHANNELS), tl.float32)
     for w in tl.static_range(WIDTH):
         back = WIDTH - 1 - w
-        inside = (since >= back)[:, None]
-        place = (token - back)[:, None] * channels + channel[None, :]
-        value = tl.load(x + place, mask=mask & inside, other=0.0)
+        inside = mask & (since >= back)[:, None]
+        value = tl.load(x + (place - back * channels), mask=inside, other=0.0)
         if back > 0:
-            at = (since + w)[:, None]
-            before = mask & (old[:, None]) & (since < back)[:, None]
-            past = _past_kernel(slot[:, None], channel[None, :], at, state, before, channels, WIDTH)
-            value = tl.where(inside, value, past)
+            if has_past:
+                before = mask & (old & (since < back))[:, None]
+                at = (since + w)[:, None]
+                past = _past_kernel(
+                    slot[:, None], channel[None, :], at, state, before, channels, WIDTH
+                )
+                value = tl.where((since >= back)[:, None], value, past)
         tap = tl.load(weight + channel * WIDTH + w, mask=channel < channels, other=0.0)
         total += value.to(tl.float32) * tap.to(tl.float32)[None, :]
-    place = token[:, None] * channels + channel[None, :]
+    out += first.to(tl.int64) * channels
     tl.store(out + place, _silu(total).to(out.dtype.element_ty), mask=mask)
 
 
