@@ -53,14 +53,11 @@ def _extend_kernel(
         back = WIDTH - 1 - w
         inside = mask & (since >= back)[:, None]
         value = tl.load(x + (place - back * channels), mask=inside, other=0.0)
-        if back > 0:
-            if has_past:
-                before = mask & (old & (since < back))[:, None]
-                at = (since + w)[:, None]
-                past = _past_kernel(
-                    slot[:, None], channel[None, :], at, state, before, channels, WIDTH
-                )
-                value = tl.where((since >= back)[:, None], value, past)
+        if has_past:
+            before = mask & (old & (since < back))[:, None]
+            at = (since + w)[:, None]
+            past = _past_kernel(slot[:, None], channel[None, :], at, state, before, channels, WIDTH)
+            value = tl.where((since >= back)[:, None], value, past)
         tap = tl.load(weight + channel * WIDTH + w, mask=channel < channels, other=0.0)
         total += value.to(tl.float32) * tap.to(tl.float32)[None, :]
     out += first.to(tl.int64) * channels
