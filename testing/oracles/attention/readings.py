@@ -20,6 +20,8 @@ from testing.oracles.rounding import ulp
 
 _SIGNIFICANT = 20.0
 _AS_GOOD = 0.98
+_EXPLAINED = 0.95
+_MISSING, _THERE = 0.25, 0.5
 _LARGEST = 2**22
 """Logits of a request beyond which nobody waits for an explanation."""
 
@@ -72,8 +74,7 @@ def explain(
             candidates.setdefault(name, []).append((part, output - right))
     found = [_reading(name, pairs, wrong) for name, pairs in candidates.items()]
     found.append(_other_scaling(wrong, rule))
-    found += _pages(wrong, rule, page_size)
-    fitting = [r for r in found if r is not None]
+    fitting = [r for r in found if r is not None] + _pages(wrong, rule, page_size)
     best = max((r.explained for r in fitting), default=0.0)
     return sorted(
         (r for r in fitting if r.explained >= _AS_GOOD * best), key=lambda r: -r.explained
@@ -99,7 +100,7 @@ def _wrong_parts(
 
 
 def _reading(
-    name: str, pairs: Sequence[tuple[_Wrong, Float64]], wrong: Sequence[_Wrong], least: float = 0.95
+    name: str, pairs: Sequence[tuple[_Wrong, Float64]], wrong: Sequence[_Wrong]
 ) -> Reading | None:
     square = sum(float((w.weight * w.residual**2).sum()) for w in wrong)
     size = sum(float((w.weight * s**2).sum()) for w, s in pairs)
@@ -113,7 +114,7 @@ def _reading(
     elements = sum(float((w.weight > 0).sum()) for w in wrong)
     explained, amount = 1 - left / square, along / size
     # What is left may be no more than a right kernel's own errors.
-    fits = explained > least or left < 2 * elements
+    fits = explained > _EXPLAINED or left < 2 * elements
     if not (fits and 0.8 < amount < 1.25 and (square - left) / 2 > _SIGNIFICANT):
         return None
     return Reading(name, amount, explained)
@@ -149,22 +150,41 @@ def _other_scaling(wrong: Sequence[_Wrong], rule: Rule) -> Reading | None:
     return _reading(f"the scaling is {factor:.4f} times what it should be", pairs, wrong)
 
 
-def _pages(wrong: Sequence[_Wrong], rule: Rule, page_size: int) -> list[Reading | None]:
-    """Pages whose keys are missing; what stands in their place nobody knows: less is explained."""
-    found: list[Reading | None] = []
-    for part in wrong if len(wrong) == 1 else ():
-        right = attend(part.request, rule)
-        p, o = right.probabilities, right.output.transpose(1, 0, 2)
-        for start in range(0, part.request.length, page_size):
-            keys = slice(start, min(start + page_size, part.request.length))
-            share = p[..., keys].sum(axis=2, keepdims=True)
-            if (share > 1 - 1e-9).any():
-                continue
-            without = (o - p[..., keys] @ right.v[:, keys]) / (1 - share)
+def _pages(wrong: Sequence[_Wrong], rule: Rule, page_size: int) -> list[Reading]:
+    """The one page of a request that is missing, where all others are there in right proportion.
+
+    Each row of the output is fitted by what each page should add to it, Σ_{j in page} p_j·v_j: a
+    page whose keys are missing, or another's, has no part in it; the others have.
+    """
+    found = []
+    for part in wrong:
+        parts = _shares(part, rule, page_size)
+        lost = (parts < _MISSING).nonzero()[0]
+        if len(lost) == 1 and (parts > _THERE).sum() == np.isfinite(parts).sum() - 1 > 0:
+            start = int(lost[0]) * page_size
+            last = min(start + page_size, part.request.length) - 1
             name = (
-                f"keys {keys.start}..{keys.stop - 1} of request {part.number}, its page "
-                f"{start // page_size}, are missing or another's"
+                f"keys {start}..{last} of request {part.number}, its page {lost[0]}, are missing "
+                "or another's"
             )
-            difference = (without - o).transpose(1, 0, 2)
-            found.append(_reading(name, [(part, difference)], wrong, least=0.2))
+            found.append(Reading(name, 1 - float(parts[lost[0]]), 0.5))
     return found
+
+
+def _shares(part: _Wrong, rule: Rule, page_size: int) -> Float64:
+    """(pages,): how much of what a page should add is in the output; nan where it adds nothing."""
+    right = attend(part.request, rule)
+    starts = np.arange(0, part.request.length, page_size)
+    weighted = right.probabilities[..., None] * right.v[:, None]
+    each = np.add.reduceat(weighted, starts, axis=2)
+    got = (part.residual + right.output).transpose(1, 0, 2)
+    rows = part.weight.any(axis=2).T
+    each, got = each[rows], got[rows]
+    power = (each**2).sum(axis=2)
+    gram = each @ each.transpose(0, 2, 1)
+    ridge = 1e-9 * power.sum(axis=1)[:, None, None] * np.eye(len(starts))
+    fitted = np.linalg.solve(gram + ridge, (each @ got[..., None]))[..., 0]
+    total = power.sum(axis=0)
+    seen = total > 1e-6 * total.sum()
+    share = (fitted * power).sum(axis=0) / np.where(seen, total, 1.0)
+    return np.where(seen, share / np.median(share[seen]), np.nan)

@@ -168,16 +168,7 @@ _PAGES = [
         "page",
         in_step("pages_of", edits.first_page_again),
         "keys 16..31 of request 1, its page 1, are missing or another's",
-        formats=DENSE,
         where=(_element("request 1, all heads"),),
-    ),
-    # The last four of its keys are all that the window shows of it, to the first four queries.
-    _fault(
-        "a page read twice in a window",
-        "page",
-        in_step("pages_of", edits.first_page_again),
-        _element("request 1, all heads, tokens 0, 1, 2, 3"),
-        formats=SWA,
     ),
     _fault(
         "a page that nobody owns",
