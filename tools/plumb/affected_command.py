@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,6 +18,7 @@ from tools.plumb.answer.explain import explain
 from tools.plumb.bazel import Place
 from tools.plumb.compare import affected
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.precise.narrow import Side, narrow
 from tools.plumb.revision import Loader, Revision, load_both
 
 EPILOG = """
@@ -68,6 +70,7 @@ class Request:
     strict: bool
     folder: str
     cadence: str | None = None
+    precise: bool = False
 
 
 Open = Callable[[Path | None], tuple[Loader, str]]
@@ -140,6 +143,15 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting) -
                 "such as nightly, or all. Without it --run takes per-commit, the formats all.",
             ),
         ] = None,
+        precise: Annotated[
+            bool,
+            typer.Option(
+                "--precise",
+                metavar="",
+                help="Build what affected tests read, at both revisions, and leave out those for "
+                "which it is the same.",
+            ),
+        ] = False,
         workspace: Annotated[
             Path | None,
             typer.Option(
@@ -168,6 +180,7 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting) -
                 strict,
                 folder,
                 cadence,
+                precise,
             )
             _answer(request, loader, waiting)
         except KeyboardInterrupt as error:
@@ -196,6 +209,13 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
             only=request.pools,
             configs=request.configs,
         )
+        if request.precise and older is not None and not comparison.everything:
+            comparison = narrow(
+                comparison,
+                Side(older, partial(loader.exported, base_tree), "at the base", request.configs),
+                Side(newer, partial(loader.exported, head_tree), "at the head", request.configs),
+                loader.notify,
+            )
         reason = None
         if request.why is not None:
             reason = explain(comparison, request.why, newer.graph.targets, request.folder)

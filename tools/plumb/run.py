@@ -142,8 +142,7 @@ def pool_options(
     named: Sequence[str] | None = None,
 ) -> list[str]:
     """Options of `bazel test` for tests of one pool; the tests are named one by one already."""
-    own = [] if pool == CPU or pool not in configs else [pool]
-    chosen = [f"--config={config}" for config in (own if named is None else named)]
+    chosen = [f"--config={config}" for config in configs_of(pool, configs, named)]
     if pool == CPU:
         rare = any(not test.placement.runs_at(PER_COMMIT) for test in tests)
         # What .bazelrc leaves out of each commit's run is named here.
@@ -156,6 +155,12 @@ def pool_options(
         "--test_tag_filters=",
         f"--local_resources=gpu={cards}",
     ]
+
+
+def configs_of(pool: str, configs: Collection[str], named: Sequence[str] | None) -> list[str]:
+    """Configs that tests of `pool` run under: its own if .bazelrc has one, or those named."""
+    own = [] if pool == CPU or pool not in configs else [pool]
+    return own if named is None else list(named)
 
 
 def _bazel(entry: bazel.Bazel, arguments: list[str], labels: list[str], workspace: Path) -> Ran:

@@ -29,6 +29,8 @@ def explain(
         "changes": [],
     }
     tracer = comparison.tracer
+    if label in comparison.unchanged:
+        return fields | {"affected": False, "text": "what it reads comes out the same"}
     if tracer is not None and tracer.changed(label):
         chain = tracer.chain(label)
         text = affected.describe(chain, comparison.changed)

@@ -106,6 +106,7 @@ def as_json(answer: Answer) -> str:
         ],
         "undecided": comparison.undecided,
         "removed": comparison.removed,
+        "unchanged": comparison.unchanged,
         "access": {"changed": comparison.access.changed, "users": comparison.access.users},
         "why": answer.why,
         "run": answer.run,
@@ -223,6 +224,12 @@ def _print_remarks(console: Console, comparison: Comparison) -> None:
             + (" and more" if len(comparison.access.changed) > 3 else "")
             + f". No result can differ, but of what uses it {counted(count, 'target')} may be "
             "refused now; --run has Bazel analyse them."
+        )
+    if comparison.unchanged:
+        number = counted(len(comparison.unchanged), "more test")
+        console.print(
+            f"[dim]{number} could differ, but what they read comes out the same.[/dim]",
+            soft_wrap=True,
         )
     if comparison.removed:
         gone = escape(", ".join(comparison.removed))

@@ -44,6 +44,7 @@ class Comparison:
     removed: tests that only the base ran, since they are gone or now tagged manual.
     changed: paths of the files that differ. access: what other targets may now use or no longer.
     undecided: conditions of select()s of which every branch counted.
+    unchanged: tests left out since what they read was built, and is the same.
     """
 
     tests: list[Affected]
@@ -56,6 +57,7 @@ class Comparison:
     changed: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
     whole: list[pools.Placement] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
 
 
 def compare(

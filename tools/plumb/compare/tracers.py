@@ -53,6 +53,10 @@ class Tracers:
         """As Tracer.changed."""
         return self.of(label).changed(label)
 
+    def reaches_outside(self, label: str) -> bool:
+        """As Tracer.reaches_outside."""
+        return self.of(label).reaches_outside(label)
+
     def chain(self, label: str) -> Chain:
         """As Tracer.chain."""
         return self.of(label).chain(label)

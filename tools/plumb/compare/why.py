@@ -46,6 +46,7 @@ class Tracer:
     base: Digests
     head: Digests
     _distances: dict[str, int] | None = field(default=None, init=False, repr=False)
+    _outside: dict[str, int] | None = field(default=None, init=False, repr=False)
     _starts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def changed(self, label: str) -> bool:
@@ -84,13 +85,24 @@ class Tracer:
     def _distance(self) -> dict[str, int]:
         """Each changed label to the number of deps between it and the nearest that differs."""
         if self._distances is None:
-            layer = sorted(differing(self.base, self.head))
-            self._distances = dict.fromkeys(layer, 0)
-            distance = 0
-            while layer:
-                distance += 1
-                layer = self._spread(layer, self._distances, distance)
+            self._distances = self._reached(sorted(differing(self.base, self.head)))
         return self._distances
+
+    def reaches_outside(self, label: str) -> bool:
+        """True if something of another repository that differs, such as a wheel, is below it."""
+        if self._outside is None:
+            starts = [start for start, n in self._distance().items() if not n]
+            self._outside = self._reached([start for start in starts if start.startswith("@")])
+        return label in self._outside
+
+    def _reached(self, layer: list[str]) -> dict[str, int]:
+        """`layer` and all that depends on it, each with its distance from there."""
+        known = dict.fromkeys(layer, 0)
+        distance = 0
+        while layer:
+            distance += 1
+            layer = self._spread(layer, known, distance)
+        return known
 
     def _spread(self, layer: list[str], known: dict[str, int], distance: int) -> list[str]:
         """Notes the users of `layer` that are not known yet, and returns them."""

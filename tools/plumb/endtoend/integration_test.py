@@ -7,38 +7,18 @@ Needs a Bazel: $PLUMBLINE_BAZEL, or this repository's tools/bazel.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
-from tools.plumb.endtoend.tiny_workspace import FILES, RC, RULES, Tiny
+from tools.plumb.endtoend.tiny_workspace import FILES, RC, RULES, Tiny, tiny_workspace
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
-    below = os.environ.get("TEST_TMPDIR")
-    folder = Path(mkdtemp(dir=below)) if below else tmp_path_factory.mktemp("tiny")
-    (folder / "caches").mkdir()
-    # The entry finds its own Bazel in the user's cache, not in the one that plumb gets here.
-    entry = os.environ.get("PLUMBLINE_BAZEL") or Path(__file__).resolve().parents[2] / "bazel"
-    wrapper = folder / "bazel"
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    own = f"--output_user_root='{folder}/servers'"
-    wrapper.write_text(f"#!/bin/sh\nXDG_CACHE_HOME='{cache}' exec '{entry}' {own} \"$@\"\n")
-    wrapper.chmod(0o755)
-    made = Tiny(folder / "workspace", wrapper, folder / "caches")
-    for path, text in FILES.items():
-        made.write(path, text)
-    made.git("init", "--quiet", ".")
-    made.commit()
-    try:
-        assert len(made.executed()) == 7
+    with tiny_workspace(tmp_path_factory.mktemp("tiny")) as made:
         yield made
-    finally:
-        made.shut_down()
 
 
 @pytest.fixture

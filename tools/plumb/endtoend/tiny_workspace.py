@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 RULES = """
 def _concat_impl(ctx):
@@ -172,8 +175,36 @@ class Tiny:
 
     def shut_down(self) -> None:
         """Ends the Bazel servers that were started here."""
-        bases = [self.caches / "truth", *self.caches.glob("plumbline/plumb/*/output_base")]
+        bases = [self.caches / "truth", *self.caches.glob("plumbline/plumb/**/output_base")]
         for startup in [[], *([f"--output_base={base}"] for base in bases)]:
             subprocess.run(
                 [self.bazel, *startup, "shutdown"], cwd=self.root, capture_output=True, check=False
             )
+
+
+@contextmanager
+def tiny_workspace(otherwise: Path) -> Iterator[Tiny]:
+    """The workspace in git, with a Bazel of its own that has run its tests once.
+
+    otherwise: where to put it if Bazel names no folder for tests.
+    """
+    below = os.environ.get("TEST_TMPDIR")
+    folder = Path(mkdtemp(dir=below)) if below else otherwise
+    (folder / "caches").mkdir()
+    # The entry finds its own Bazel in the user's cache, not in the one that plumb gets here.
+    entry = os.environ.get("PLUMBLINE_BAZEL") or Path(__file__).resolve().parents[2] / "bazel"
+    wrapper = folder / "bazel"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    own = f"--output_user_root='{folder}/servers'"
+    wrapper.write_text(f"#!/bin/sh\nXDG_CACHE_HOME='{cache}' exec '{entry}' {own} \"$@\"\n")
+    wrapper.chmod(0o755)
+    made = Tiny(folder / "workspace", wrapper, folder / "caches")
+    for path, text in FILES.items():
+        made.write(path, text)
+    made.git("init", "--quiet", ".")
+    made.commit()
+    try:
+        assert len(made.executed()) == 7
+        yield made
+    finally:
+        made.shut_down()

@@ -80,6 +80,15 @@ def effective(lines: Sequence[Line], configs: Iterable[str] = ()) -> dict[str, t
     return found
 
 
+def of_tests_alone(
+    lines: Sequence[Line], configs: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Those of `effective` that `bazel build` does not get, or gets otherwise."""
+    built = effective([line for line in lines if line.command != "test"], configs)
+    tested = effective(lines, configs)
+    return {name: values for name, values in tested.items() if built.get(name) != values}
+
+
 def _words(lines: Iterable[Line], config: str) -> list[str]:
     lines = [line for line in lines if line.config == config]
     return [

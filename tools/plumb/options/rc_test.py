@@ -67,3 +67,17 @@ def test_spellings_of_a_value_are_one() -> None:
 
 def test_without_a_file_there_are_no_options() -> None:
     assert rc.read(files({})) == ([], [])
+
+
+def test_what_only_tests_get_is_told_apart() -> None:
+    text = (
+        "build --a=1\ntest --a=2 --test_env=B --config=more\ntest:more --//:f=x\nbuild:more --c=1\n"
+    )
+    lines, _ = rc.read(files({".bazelrc": text}))
+
+    assert rc.of_tests_alone(lines) == {
+        "a": ("1", "2"),
+        "test_env": ("B",),
+        "c": ("1",),
+        "//:f": ("x",),
+    }

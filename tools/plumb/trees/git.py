@@ -21,6 +21,7 @@ from tools.plumb.trees.blobs import Blobs
 from tools.plumb.trees.files import SYMLINK, Entry, FileTable
 from tools.plumb.trees.git_command import last_line, run_git, start_git
 
+_OBJECTS = "GIT_OBJECT_DIRECTORY"
 _COMMITTER = ("-c", "user.name=plumb", "-c", "user.email=plumb@localhost")
 
 
@@ -102,7 +103,7 @@ class Repository:
             objects.mkdir()
             environment = {
                 "GIT_INDEX_FILE": str(folder / "index"),
-                "GIT_OBJECT_DIRECTORY": str(objects),
+                _OBJECTS: str(objects),
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": self._quoted(self._git_path("objects")),
             }
             self._copy_index(folder / "index", environment)
@@ -172,8 +173,11 @@ class Repository:
         kind = self._run("rev-parse", "--show-object-format").stdout.decode().strip()
         run_git(folder, "init", "--quiet", "--template=", f"--object-format={kind}")
         (own / "objects" / "info").mkdir(exist_ok=True)
-        objects = os.fsencode(self._git_path("objects"))
-        (own / "objects" / "info" / "alternates").write_bytes(objects + b"\n")
+        held = [str(self._git_path("objects"))]
+        # The working tree's own objects lie apart.
+        held += [folder for name, folder in tree.environment.items() if name == _OBJECTS]
+        lines = b"".join(os.fsencode(folder) + b"\n" for folder in held)
+        (own / "objects" / "info" / "alternates").write_bytes(lines)
         shutil.copyfile(index, own / "index")
         commit = run_git(folder, *_COMMITTER, "commit-tree", "-m", tree.name, tree.id)
         run_git(folder, "update-ref", "HEAD", commit.stdout.decode().strip())

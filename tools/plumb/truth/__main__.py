@@ -19,11 +19,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="truth", description=__doc__)
     parser.add_argument("--edits", type=int, default=300, help="how many changes to make")
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same changes")
+    parser.add_argument("--precise", action="store_true", help="ask plumb --precise as well")
     options = parser.parse_args()
     repository = _HERE.parents[3]
     entry = bazel.find_entry(repository, repository)
     with tempfile.TemporaryDirectory(prefix="plumb-truth-") as folder:
-        bench = Bench(Path(folder), entry, options.seed)
+        bench = Bench(Path(folder), entry, options.seed, precise=options.precise)
         steps, start = [], time.monotonic()
         try:
             for step in bench.steps(options.edits):

@@ -7,11 +7,14 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from tools.plumb import bazel, graph
 from tools.plumb.compare import affected
+from tools.plumb.compare.affected import Comparison
+from tools.plumb.precise.narrow import Side, narrow
 from tools.plumb.revision import Loader, Revision, load_both
 from tools.plumb.steering.inputs import is_build_file
 from tools.plumb.trees.git import Repository
@@ -24,24 +27,37 @@ _COMBINED = 5
 
 @dataclass(frozen=True)
 class Step:
-    """One change: its kinds, the tests that Bazel ran, and those that each method named."""
+    """One change: its kinds, the tests that Bazel ran, and those that each method named.
+
+    precise: those of plumb --precise, None if it was not asked.
+    """
 
     kinds: tuple[str, ...]
     executed: frozenset[str]
     plumb: frozenset[str]
     rdeps: frozenset[str]
+    precise: frozenset[str] | None = None
 
     @property
-    def is_deliberate(self) -> bool:
-        """True if plumb may name more, as its README says."""
-        return any(kind in DEMANDED or kind in BEYOND_THE_GRAPH for kind in self.kinds)
+    def is_demanded(self) -> bool:
+        """True if plumb is asked to name tests that Bazel does not run again."""
+        return any(kind in DEMANDED for kind in self.kinds)
+
+    @property
+    def is_beyond_the_graph(self) -> bool:
+        """True if the target graph alone cannot tell which tests Bazel runs again."""
+        return any(kind in BEYOND_THE_GRAPH for kind in self.kinds)
 
 
 class Bench:
     """A synthetic workspace in git, with a plumb and a Bazel of its own."""
 
-    def __init__(self, folder: Path, entry: Path, seed: int) -> None:
-        """folder: an empty one. entry: the Bazel to run, as an absolute path."""
+    def __init__(self, folder: Path, entry: Path, seed: int, *, precise: bool = False) -> None:
+        """folder: an empty one. entry: the Bazel to run, as an absolute path.
+
+        precise: asks plumb --precise too.
+        """
+        self._precise = precise
         self.root, self._caches = folder / "workspace", folder / "caches"
         self._caches.mkdir(parents=True)
         self._wrapper = folder / "bazel"
@@ -77,12 +93,19 @@ class Bench:
         with repository.working_tree(self._loader.folder / "scratch") as head:
             older, newer, no_base = load_both(self._loader, base, head)
             comparison = affected.compare(older, newer, no_base, manual=False)
-        assert older is not None
-        named = frozenset(test.label for test in comparison.tests)
+            assert older is not None
+            precise = self._narrowed(comparison, older, newer) if self._precise else None
         plain = _rdeps(newer, comparison.changed)
-        step = Step(kinds, frozenset(self._executed()), named, plain)
+        step = Step(kinds, frozenset(self._executed()), _labels(comparison), plain, precise)
         self._commit()
         return step
+
+    def _narrowed(self, comparison: Comparison, older: Revision, newer: Revision) -> frozenset[str]:
+        base, head = (
+            Side(revision, partial(self._loader.exported, revision.tree), "")
+            for revision in (older, newer)
+        )
+        return _labels(narrow(comparison, base, head, self._loader.notify))
 
     def _executed(self) -> set[str]:
         events = self._caches / "events.json"
@@ -111,9 +134,14 @@ class Bench:
 
     def close(self) -> None:
         """Ends the Bazel servers that were started here."""
-        for base in (self._caches / "truth", self._caches / "plumb/output_base"):
+        plumb = self._caches / "plumb"
+        for base in (self._caches / "truth", plumb / "output_base", plumb / "export/output_base"):
             command = [str(self._wrapper), f"--output_base={base}", "shutdown"]
             subprocess.run(command, cwd=self.root, capture_output=True, check=False)
+
+
+def _labels(comparison: Comparison) -> frozenset[str]:
+    return frozenset(test.label for test in comparison.tests)
 
 
 def _rdeps(head: Revision, changed: list[str]) -> frozenset[str]:
