@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import torch
 
 from layers.parameter import FLOAT_DTYPES, ShardedParameter
@@ -9,7 +11,16 @@ from layers.sharding import LinearLayout, Shard, Span
 
 
 class ConvWeightParameter(ShardedParameter):
-    """A depthwise convolution's weight (C, 1, W), one row a channel, as torch.nn.Conv1d has it."""
+    """A depthwise convolution's weight (C, 1, W), one row a channel, as torch.nn.Conv1d has it.
+
+    Its memory lies taps first, so that kernels read neighbouring channels together.
+    """
+
+    def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
+        """(C of this rank, 1, W)."""
+        parameter: Self = super().__new__(cls, layout, **options)
+        parameter.data = parameter.data.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+        return parameter
 
     @classmethod
     def _own_shape(cls, layout: LinearLayout, shape: tuple[int, ...]) -> tuple[int, ...]:

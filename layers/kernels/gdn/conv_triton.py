@@ -2,8 +2,8 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 """The causal convolution before the gated delta rule, by Triton; see `layers.kernels.gdn.conv`.
 
-Bound by memory: x is read once from DRAM and W times from the caches, and written once. A state is
-replaced by a second kernel, after every token that needs its old value was convolved.
+A request's first W - 1 outputs, which its old state has a part in, come from a second kernel, the
+one that replaces the state: so the first, which does nearly all of the work, is bound by memory.
 """
 
 from __future__ import annotations
@@ -15,14 +15,7 @@ import triton.language as tl
 from layers.attention.gdn.metadata import GDNMetadata
 
 _TOKENS, _CHANNELS = 16, 256
-_DECODE_CHANNELS = 128
-
-
-@triton.jit
-def _past_kernel(slot, channel, at, state, mask, channels, WIDTH: tl.constexpr):
-    # Input `at` - (WIDTH - 1) of a slot's request: 0 is the oldest.
-    place = slot * channels * (WIDTH - 1) + channel * (WIDTH - 1) + at
-    return tl.load(state + place, mask=mask, other=0.0)
+_EDGE_CHANNELS = 128
 
 
 @triton.jit
@@ -32,41 +25,43 @@ def _silu(x):
 
 @triton.jit(do_not_specialize=["tokens"])
 def _extend_kernel(
-    x, weight, state, out, starts, requests, slots, has_initial, tokens, channels,
+    x, weight, out, starts, requests, tokens, channels, channel_stride, tap_stride,
     WIDTH: tl.constexpr, TOKENS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     first = tl.program_id(0) * TOKENS
     row = tl.arange(0, TOKENS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
-    here = first + row < tokens
-    request = tl.load(requests + first + row, mask=here, other=0)
-    since = tl.where(here, first + row - tl.load(starts + request), WIDTH)
-    has_past = tl.min(since) < WIDTH - 1
-    slot = tl.load(slots + request).to(tl.int64)
-    old = tl.load(has_initial + request) != 0
-    mask = here[:, None] & (channel < channels)[None, :]
+    request = tl.load(requests + first + row, mask=first + row < tokens, other=0)
+    since = first + row - tl.load(starts + request)
+    inner = (first + row < tokens) & (since >= WIDTH - 1)
+    mask = inner[:, None] & (channel < channels)[None, :]
     # Places within a tile fit 32 bits, whose arithmetic would else be most of the work.
     place = row[:, None] * channels + channel[None, :]
     x += first.to(tl.int64) * channels
+    out += first.to(tl.int64) * channels
     total = tl.zeros((TOKENS, CHANNELS), tl.float32)
     for w in tl.static_range(WIDTH):
-        back = WIDTH - 1 - w
-        inside = mask & (since >= back)[:, None]
-        value = tl.load(x + (place - back * channels), mask=inside, other=0.0)
-        if has_past:
-            before = mask & (old & (since < back))[:, None]
-            at = (since + w)[:, None]
-            past = _past_kernel(slot[:, None], channel[None, :], at, state, before, channels, WIDTH)
-            value = tl.where((since >= back)[:, None], value, past)
-        tap = tl.load(weight + channel * WIDTH + w, mask=channel < channels, other=0.0)
+        value = tl.load(x + (place - (WIDTH - 1 - w) * channels), mask=mask, other=0.0)
+        tap = tl.load(
+            weight + channel * channel_stride + w * tap_stride, mask=channel < channels, other=0.0
+        )
         total += value.to(tl.float32) * tap.to(tl.float32)[None, :]
-    out += first.to(tl.int64) * channels
     tl.store(out + place, _silu(total).to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _keep_kernel(
-    x, state, starts, slots, has_initial, channels,
+def _input(x, kept, since, length, channels, mask, old, WIDTH: tl.constexpr):
+    # Of a request's token `since`; before the first one, what its state kept.
+    has_token = (since >= 0) & (since < length)
+    value = tl.load(x + since * channels, mask=mask & has_token, other=0.0)
+    before = mask & old & (since < 0)
+    past = tl.load(kept + (since + WIDTH - 1), mask=before, other=0.0)
+    return tl.where(since >= 0, value, past)
+
+
+@triton.jit
+def _edge_kernel(
+    x, weight, state, out, starts, slots, has_initial, channels, channel_stride, tap_stride,
     WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     request = tl.program_id(0)
@@ -74,24 +69,31 @@ def _keep_kernel(
     mask = channel < channels
     start = tl.load(starts + request).to(tl.int64)
     length = tl.load(starts + request + 1) - start
-    slot = tl.load(slots + request).to(tl.int64)
     old = tl.load(has_initial + request) != 0
+    kept = state + (tl.load(slots + request).to(tl.int64) * channels + channel) * (WIDTH - 1)
+    x += start * channels + channel
+    out += start * channels + channel
+    for t in tl.static_range(WIDTH - 1):
+        total = tl.zeros((CHANNELS,), tl.float32)
+        for w in tl.static_range(WIDTH):
+            since = t - (WIDTH - 1) + w
+            value = _input(x, kept, since, length, channels, mask, old, WIDTH)
+            tap = tl.load(weight + channel * channel_stride + w * tap_stride, mask=mask, other=0.0)
+            total += value.to(tl.float32) * tap.to(tl.float32)
+        rounded = _silu(total).to(out.dtype.element_ty)
+        tl.store(out + t * channels, rounded, mask=mask & (t < length))
     # Upwards: place w is written when the places up to w + length were read.
     for w in tl.static_range(WIDTH - 1):
         since = length - (WIDTH - 1) + w
-        value = tl.load(
-            x + (start + since) * channels + channel, mask=mask & (since >= 0), other=0.0
-        )
-        before = mask & old & (since < 0)
-        past = _past_kernel(slot, channel, w + length, state, before, channels, WIDTH)
-        value = tl.where(since >= 0, value, past)
-        tl.store(state + (slot * channels + channel) * (WIDTH - 1) + w, value, mask=mask)
+        value = _input(x, kept, since, length, channels, mask, old, WIDTH)
+        tl.store(kept + w, value, mask=mask)
 
 
 @triton.jit
 def _decode_kernel(
-    x, weight, state, out, slots, channels, WIDTH: tl.constexpr, CHANNELS: tl.constexpr
-):
+    x, weight, state, out, slots, channels, channel_stride, tap_stride,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
     request = tl.program_id(0).to(tl.int64)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     mask = channel < channels
@@ -105,7 +107,7 @@ def _decode_kernel(
             value = tl.load(x + request * channels + channel, mask=mask, other=0.0)
         if w > 0:
             tl.store(kept + w - 1, value, mask=mask)
-        tap = tl.load(weight + channel * WIDTH + w, mask=mask, other=0.0)
+        tap = tl.load(weight + channel * channel_stride + w * tap_stride, mask=mask, other=0.0)
         total += value.to(tl.float32) * tap.to(tl.float32)
     place = request * channels + channel
     tl.store(out + place, _silu(total).to(out.dtype.element_ty), mask=mask)
@@ -132,10 +134,11 @@ def _decode(
     metadata: GDNMetadata,
 ) -> None:
     tokens, channels = x.shape
-    _decode_kernel[tokens, triton.cdiv(channels, _DECODE_CHANNELS)](
+    _decode_kernel[tokens, triton.cdiv(channels, _EDGE_CHANNELS)](
         *(x, weight, state, out, metadata.state_indices, channels),
+        *weight.stride(),
         WIDTH=weight.shape[1],
-        CHANNELS=_DECODE_CHANNELS,
+        CHANNELS=_EDGE_CHANNELS,
     )
 
 
@@ -147,14 +150,17 @@ def _extend(
     metadata: GDNMetadata,
 ) -> None:
     tokens, channels = x.shape
-    width, blocks = weight.shape[1], triton.cdiv(channels, _CHANNELS)
-    starts, slots, old = metadata.cu_seqlens, metadata.state_indices, metadata.has_initial_state
-    _extend_kernel[triton.cdiv(tokens, _TOKENS), blocks](
-        *(x, weight, state, out, starts, metadata.request_of_token, slots, old, tokens, channels),
+    width, starts = weight.shape[1], metadata.cu_seqlens
+    _extend_kernel[triton.cdiv(tokens, _TOKENS), triton.cdiv(channels, _CHANNELS)](
+        *(x, weight, out, starts, metadata.request_of_token, tokens, channels),
+        *weight.stride(),
         WIDTH=width,
         TOKENS=_TOKENS,
         CHANNELS=_CHANNELS,
     )
-    _keep_kernel[metadata.num_requests, blocks](
-        x, state, starts, slots, old, channels, WIDTH=width, CHANNELS=_CHANNELS
+    _edge_kernel[metadata.num_requests, triton.cdiv(channels, _EDGE_CHANNELS)](
+        *(x, weight, state, out, starts, metadata.state_indices, metadata.has_initial_state),
+        *(channels, *weight.stride()),
+        WIDTH=width,
+        CHANNELS=_EDGE_CHANNELS,
     )
