@@ -22,6 +22,7 @@ _SIGNIFICANT = 20.0
 _AS_GOOD = 0.98
 _EXPLAINED = 0.95
 _MISSING, _THERE = 0.25, 0.5
+_SOME = 0.15
 _LARGEST = 2**22
 """Logits of a request beyond which nobody waits for an explanation."""
 
@@ -184,6 +185,10 @@ def _shares(part: _Wrong, rule: Rule, page_size: int) -> Float64:
     gram = each @ each.transpose(0, 2, 1)
     ridge = 1e-9 * power.sum(axis=1)[:, None, None] * np.eye(len(starts))
     fitted = np.linalg.solve(gram + ridge, (each @ got[..., None]))[..., 0]
+    explained = (fitted[:, None] @ each @ got[..., None]).sum() / (got**2).sum()
+    if explained < _SOME:
+        # Nothing of what it should be is in it.
+        return np.full(len(starts), np.nan)
     total = power.sum(axis=0)
     seen = total > 1e-6 * total.sum()
     share = (fitted * power).sum(axis=0) / np.where(seen, total, 1.0)
