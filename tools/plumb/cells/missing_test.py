@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tools.plumb.cells.missing import Lack, explain, missing
+from tools.plumb.cells.missing import Lack, explain, lacks, missing
 from tools.plumb.cells.model import Cell, Claim, Model, Test
 
 WANTED = Cell("q", "sm90", "per-commit")
@@ -50,6 +50,23 @@ def test_the_reason_is_what_the_test_lacks(test: Test | None, reason: Lack, sent
     found = missing(model(*([test] if test else [])))
 
     assert [(m.cell, m.reason, m.sentence) for m in found] == [(WANTED, reason, sentence)]
+
+
+@pytest.mark.parametrize("arch", ["cpu", "sm90", "sm100"])
+@pytest.mark.parametrize("cadence", ["per-commit", "labelled", "nightly", "weekly"])
+@pytest.mark.parametrize("idle", [None, "disabled"])
+@pytest.mark.parametrize("skips", [(), ("sm90",), ("sm100",)])
+def test_a_test_lacks_nothing_exactly_if_it_covers(
+    arch: str, cadence: str, idle: str | None, skips: tuple[str, ...]
+) -> None:
+    skipped = dict.fromkeys(skips, "")
+    for level in ("layer", "e2e", None):
+        test = replace(
+            GUARD, arch=arch, cadence=cadence, idle=idle, skipped_on=skipped, level=level
+        )
+        guard = model(test)
+        for wanted in (Cell("q", a, c) for a in ("cpu", "sm90") for c in ("nightly", "weekly")):
+            assert (lacks(guard, test, wanted) == ()) is guard.covers(test, wanted)
 
 
 def test_the_test_that_lacks_least_gives_the_reason() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tools.plumb.cells.model import CADENCES, LEVELS, Claim, Test
 from tools.plumb.cells.names import nearest
-from tools.plumb.cells.tags import NO_MACHINE, SINGLE, values
+from tools.plumb.cells.tags import NO_MACHINE, SINGLE, is_skip, values
 from tools.plumb.graph import Graph, Target
 
 _SUITE = "test_suite"
@@ -94,6 +94,15 @@ def _contradictions(tags: tuple[str, ...], test: Test) -> list[str]:
     for value in slots:
         if value != f"gpu:{test.gpus}":
             found.append(f"tag 'resources:{value}' contradicts {test.gpus} GPUs: keep one number")
+    for value in values(tags, "suite"):
+        often = next((one for one in CADENCES if value.startswith(f"{one}-")), test.cadence)
+        if often != test.cadence:
+            found.append(
+                f"tag 'suite:{value}' contradicts cadence {test.cadence}: keep one of them"
+            )
+    for value in values(tags, "skipped_on"):
+        if not is_skip(f"skipped_on:{value}"):
+            found.append(f"tag 'skipped_on:{value}': wanted skipped_on:ARCH (why), as for sm100")
     if test.gpus and "cpu" in tags:
         found.append(f"tag 'cpu' contradicts {test.gpus} GPUs: drop one")
     return found

@@ -116,6 +116,14 @@ def test_a_manual_test_that_a_suite_lists_runs() -> None:
             test_target("//q:t", LINEAR, pool="h100", tags=("cpu",)),
             "//q:t: tags 'cpu' and 'gpu' contradict each other: keep one",
         ),
+        (
+            test_target("//q:t", LINEAR, tags=("suite:nightly-cpu",)),
+            "//q:t: tag 'suite:nightly-cpu' contradicts cadence per-commit: keep one of them",
+        ),
+        (
+            test_target("//q:t", LINEAR, tags=("skipped_on:sm100 no int8",)),
+            "//q:t: tag 'skipped_on:sm100 no int8': wanted skipped_on:ARCH (why), as for sm100",
+        ),
         (test_target("//q:t", tags=("covers:",)), "//q:t: tag 'covers:' names no claim"),
         (
             claim_target("x", sentence=" "),

@@ -22,6 +22,11 @@ def values(tags: Sequence[str], key: str) -> list[str]:
     return [tag.removeprefix(f"{key}:") for tag in tags if tag.startswith(f"{key}:")]
 
 
+def is_skip(tag: str) -> bool:
+    """True for `skipped_on:ARCH`, with or without a reason in brackets behind it."""
+    return _SKIP.fullmatch(tag) is not None
+
+
 def test_of(target: Target, rules: Sequence[PoolRule], is_run: bool) -> Test:
     """The test that a target declares.
 
