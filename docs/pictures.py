@@ -14,13 +14,15 @@ from rich.text import Text
 _WIDTH = 116
 
 
-def draw(command: str, output: str, picture: Path) -> None:
+def draw(
+    command: str, output: str, picture: Path, title: str = "plumb affected", width: int = _WIDTH
+) -> None:
     """Writes an SVG of a terminal that shows `command` and its coloured `output`."""
-    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(output))
     beside = picture.with_suffix(".new")
-    beside.write_text(console.export_svg(title="plumb affected"))
+    beside.write_text(console.export_svg(title=title))
     beside.replace(picture)
 
 

@@ -12,14 +12,13 @@ from unittest import mock
 from testing.harness import linear
 from testing.harness.linear import LinearCase, LoadedLinear
 from testing.oracles.checkpoints import LinearCheckpoint
-from testing.strength.fault import KILLS, Fault
+from testing.strength.fault import Fault
 from testing.strength.fp8 import faults as fp8
 from testing.strength.int8 import faults as int8
 from testing.strength.linear_bench import LinearBench, Stream
 from testing.strength.mx import faults as mx
 from testing.strength.nvfp4 import faults as nvfp4
 
-__all__ = ["KILLS", "Planting", "known_formats", "plantings_of"]
 _FAULTS: list[Fault] = [*int8.FAULTS, *fp8.FAULTS, *nvfp4.FAULTS, *mx.FAULTS]
 Change = Callable[[Stream], Stream]
 

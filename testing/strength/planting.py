@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from _pytest.runner import runtestprotocol
 from testing.harness.records import record
 
 VARIABLE = "PLUMBLINE_FAULTS"
+KILLS = "kills.jsonl"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,7 +28,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """The tests as they are, then with each fault."""
     done = yield
     formats = [name for name in os.environ.get(VARIABLE, "").split(",") if name]
-    if session.testsfailed or not formats:
+    # A test of strength plants its own, and has put down what it killed.
+    own = Path(os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR", "."), KILLS).exists()
+    if session.testsfailed or own or not formats:
         return done
     # What a faulty layer runs is no evidence of what the test runs.
     coverage: Any = sys.modules.get("coverage")
@@ -36,7 +40,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         session.config.pluginmanager.unregister(name="_cov_contexts")
         current.stop()
     # Not sooner, since the layers have to be loaded while their lines are recorded.
-    from testing.strength.planted import KILLS, known_formats, plantings_of
+    from testing.strength.planted import known_formats, plantings_of
 
     for fmt in formats:
         plantings = plantings_of(fmt)

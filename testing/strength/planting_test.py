@@ -72,6 +72,12 @@ def test_a_fault_that_fits_no_layer_is_left_out(tmp_path: Path) -> None:
     assert "int8_channel-one code off by its last bit" not in found
 
 
+def test_a_test_that_plants_its_own_faults_gets_no_others(tmp_path: Path) -> None:
+    own = "def test_it():\n    record({'fault': 'mine', 'killed': True}, 'kills.jsonl')\n"
+    found = kills(tmp_path, "from testing.harness.records import record\n" + own)
+    assert found == {"mine": True}
+
+
 def test_an_unknown_format_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="PLUMBLINE_FAULTS=int9: wanted some of fp8_block"):
         kills(tmp_path, WEAK, "int9")

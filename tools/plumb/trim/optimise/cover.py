@@ -48,26 +48,43 @@ class Solver:
     problem: Problem
     seconds: float = 60.0
     _known: dict[bytes, Answer] = field(default_factory=dict)
-    _implies: Matrix = field(init=False)
-    _implied: Costs = field(init=False)
-    _alone: Matrix = field(init=False)
-    _deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
         covers = self.problem.covers.astype(np.float32)
         sizes = covers.sum(axis=1)
+        shared = covers @ covers.T
         # implies[i, j]: what covers row i covers row j as well; of equal rows the first implies.
-        self._implies = (covers @ covers.T) == sizes[:, None]
+        self._implies: Matrix = shared == sizes[:, None]
         first = np.arange(len(sizes))
         same = self._implies & self._implies.T
         self._implies &= ~(same & (first[:, None] >= first[None, :]))
-        self._implied = self._implies.sum(axis=0)
-        self._alone = sizes == 1
+        self._implied: Costs = self._implies.sum(axis=0)
+        self._alone: Matrix = sizes == 1
         self._deadline = time.monotonic() + self.seconds
+        # Rows of two islands have no column in common: a change in one leaves the other alone.
+        self._islands: Costs = connected_components(csr_array(shared), directed=False)[1]
+        self._whole = {int(n): self._island(int(n), None) for n in np.unique(self._islands)}
 
     def cover(self, without: Matrix) -> Answer:
         """The cheapest columns for all rows but those of `without`: (rows,) bool."""
-        chosen, rows = self._forced(self._needed(without))
+        changed = {int(number) for number in np.unique(self._islands[without])}
+        answers = [answer for number, answer in self._whole.items() if number not in changed]
+        answers += [self._island(number, without) for number in sorted(changed)]
+        # Of columns that cover no row at all, those that have to stay.
+        idle = self.problem.kept & ~self.problem.covers.any(axis=0)
+        cost = int(self.problem.costs[idle].sum())
+        return Answer(
+            np.logical_or.reduce([idle, *(answer.chosen for answer in answers)]),
+            cost + sum(answer.cost for answer in answers),
+            cost + sum(answer.bound for answer in answers),
+            sum(answer.nodes for answer in answers),
+        )
+
+    def _island(self, number: int, without: Matrix | None) -> Answer:
+        """The cheapest columns for an island's rows but those of `without`."""
+        own: Matrix = self._islands == number
+        kept = self.problem.kept & self.problem.covers[own].any(axis=0)
+        chosen, rows = self._forced(own & self._needed(without), kept)
         cost = int(self.problem.costs[chosen].sum())
         bound, nodes = float(cost), 0
         for part in self._parts(rows):
@@ -77,17 +94,23 @@ class Solver:
             nodes += answer.nodes
         return Answer(chosen, cost, bound, nodes)
 
-    def _needed(self, without: Matrix) -> Matrix:
+    def _needed(self, without: Matrix | None) -> Matrix:
         """Rows that are not covered whenever another one is."""
+        if without is None:
+            needed: Matrix = self._implied == 0
+            return needed
         implied = self._implied - self._implies[without].sum(axis=0)
-        needed: Matrix = ~without & (implied == 0)
-        return needed
+        left: Matrix = ~without & (implied == 0)
+        return left
 
-    def _forced(self, rows: Matrix) -> tuple[Matrix, Matrix]:
-        """Columns that alone cover some row, and the rows that they leave."""
+    def _forced(self, rows: Matrix, kept: Matrix) -> tuple[Matrix, Matrix]:
+        """Columns that have to stay or alone cover some row, and the rows that they leave."""
         covers = self.problem.covers
-        chosen = self.problem.kept | covers[rows & self._alone].any(axis=0)
-        return chosen, rows & ~covers[:, chosen].any(axis=1)
+        chosen = kept | covers[rows & self._alone].any(axis=0)
+        active = np.flatnonzero(rows)
+        left = np.zeros_like(rows)
+        left[active[~covers[np.ix_(active, np.flatnonzero(chosen))].any(axis=1)]] = True
+        return chosen, left
 
     def _parts(self, rows: Matrix) -> list[Matrix]:
         """Sets of rows that share no column with one another."""

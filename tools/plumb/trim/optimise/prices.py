@@ -35,10 +35,11 @@ def prices(solver: Solver, best: Answer, seconds: float) -> tuple[list[Price], i
 def _together(problem: Problem) -> list[tuple[str, ...]]:
     """Sets of several claims that one test alone covers."""
     alone = problem.covers.sum(axis=1) == 1
+    names = np.array([cell.claim for cell in problem.cells])
     found: dict[tuple[str, ...], None] = {}
     for column in np.flatnonzero(problem.covers[alone].any(axis=0)):
         rows = alone & problem.covers[:, column]
-        claims = tuple(name for name, own in problem.claims.items() if (own & rows).any())
+        claims = tuple(str(name) for name in np.unique(names[rows]))
         if len(claims) > 1:
             found[claims] = None
     return list(found)

@@ -74,14 +74,20 @@ def compare(one: Shape, other: Shape) -> Twins:
 
 
 def find(sources: Sources) -> list[Twins]:
-    """All pairs of test files that are alike, most alike first."""
-    shapes = [s for path in sources.tests if (s := sources.shape(path)) and s.names >= _SMALLEST]
-    found = [
-        compare(shapes[a], shapes[b])
-        for a, b in _promising(shapes)
-        if _shares_a_place(sources, shapes[a].path, shapes[b].path)
-    ]
-    near = [twins for twins in found if twins.alike >= NEAR]
+    """Test files that are alike, most alike first.
+
+    Of files of one shape each is paired with the cheapest, and of these the cheapest alone with
+    files of another shape.
+    """
+    found = [s for path in sources.tests if (s := sources.shape(path)) and s.names >= _SMALLEST]
+    groups: dict[tuple[str, ...], list[Shape]] = defaultdict(list)
+    for shape in sorted(found, key=lambda s: (_cost(sources.tests[s.path]), s.path)):
+        groups[shape.bare].append(shape)
+    pairs = [(first, other) for first, *others in groups.values() for other in others]
+    heads = [members[0] for members in groups.values()]
+    pairs += [(heads[a], heads[b]) for a, b in _promising(heads)]
+    alike = [compare(a, b) for a, b in pairs if _shares_a_place(sources, a.path, b.path)]
+    near = [twins for twins in alike if twins.alike >= NEAR]
     return sorted(near, key=lambda t: (-t.alike, len(t.differences), t.one.path, t.other.path))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import cached_property
 
 from tools.plumb.trim.source.settings import Holes, Setting, settings
 from tools.plumb.trim.source.syntax import is_constant
@@ -13,15 +14,21 @@ from tools.plumb.trim.source.syntax import is_constant
 
 @dataclass(frozen=True)
 class Shape:
-    """A source in normal form.
-
-    lines: with its literals, as they are shown. bare: the same without, as they are compared.
-    """
+    """A source in normal form. bare: its lines without literals, as they are compared."""
 
     path: str
-    lines: tuple[str, ...]
     bare: tuple[str, ...]
-    settings: tuple[Setting, ...]
+    tree: ast.Module = field(repr=False, compare=False)
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """Its lines with literals, as they are shown."""
+        return tuple(_lines(self.tree))
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        """What it sets."""
+        return tuple(settings(self.tree))
 
     @property
     def names(self) -> int:
@@ -32,13 +39,7 @@ class Shape:
 def shape(tree: ast.Module, path: str) -> Shape:
     """The shape of a tree that `syntax.parse` made."""
     bare = _Bare(tree).visit(copy.deepcopy(tree))
-    ast.fix_missing_locations(bare)
-    return Shape(
-        path,
-        tuple(_lines(tree)),
-        tuple(_lines(bare)),
-        tuple(settings(tree)),
-    )
+    return Shape(path, tuple(_lines(bare)), tree)
 
 
 def likeness(one: Shape, other: Shape) -> float:
