@@ -15,19 +15,19 @@ from testing.attention.gdn.layer import QWEN, SMALL, GdnCase
 from testing.harness.device import device
 
 list_gdn_backends()
+# Sizes and types of heads are compiled in, so that each of their pairs costs some seconds.
 CASES = cases.on([*cases.EXTEND, *cases.DECODE], "triton", SMALL)
-OTHERS = cases.every_shape("triton")
-DTYPES = [
-    replace(case, dtype=dtype, backend="triton")
-    for dtype in ("float16",)
-    for case in (cases.MIXED, cases.DECODE[1])
+OTHERS = [
+    *cases.on([cases.MIXED, cases.DECODE[1]], "triton", QWEN),
+    *cases.on([cases.DECODE[1]], "triton", cases.SHAPES[0]),
+    *cases.on([cases.DECODE[1]], "triton", cases.SHAPES[3]),
+    replace(cases.DECODE[1], dtype="float16", backend="triton"),
 ]
-QWENS = cases.on([cases.MIXED, cases.DECODE[1]], "triton", QWEN)
-LONG = replace(cases.LONG, backend="triton", shape=cases.SHAPES[1])
+LONG = replace(cases.LONG, backend="triton")
 IN_PARTS = GdnCase("extend", (140,), (False,), backend="triton", shape=SMALL)
 
 
-@pytest.mark.parametrize("case", [*CASES, *OTHERS, *DTYPES, *QWENS], ids=cases.case_id)
+@pytest.mark.parametrize("case", [*CASES, *OTHERS], ids=cases.case_id)
 def test_output_and_states(case: GdnCase) -> None:
     examine_case(case, seed_of(case), device()).require()
 
@@ -36,7 +36,7 @@ def test_a_long_text() -> None:
     examine_case(LONG, seed_of(LONG), device(), replicas=2).require()
 
 
-@pytest.mark.parametrize("cuts", [(1,), (2, 66), (63, 64, 129), (64, 128), (65, 138)])
+@pytest.mark.parametrize("cuts", [(2, 66), (63, 64, 129), (65, 138)])
 @pytest.mark.parametrize("brings", [False, True])
 def test_a_text_in_parts(cuts: tuple[int, ...], brings: bool) -> None:
     case = replace(IN_PARTS, initial=(brings,))

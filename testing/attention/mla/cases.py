@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from testing.attention.mla.layer import DEEPSEEK, SMALL, MlaCase
+from testing.attention.mla.layer import DEEPSEEK, MlaCase
 from testing.harness.attention.pages import ORDERS
 from testing.oracles.attention.masks import tree_of
 from testing.oracles.attention.mla.mla import MlaShape
@@ -52,13 +52,12 @@ DRAFTS = [CHAIN, DRAFT_TREE]
 EVERY_MODE = [*EXTEND, *DECODES, *DRAFTS]
 
 
-def whole_grid(dtype: str = "bfloat16", shape: MlaShape = SMALL) -> list[MlaCase]:
+def whole_grid() -> list[MlaCase]:
     """Every call on every page size, each order of pages in turn, and once in each order."""
     cases = laid_out(EVERY_MODE) + [
         replace(case, order=order) for case in (PREFIXED[1], DECODE, CHAIN) for order in ORDERS
     ]
-    unique = {case.subject: case for case in cases}
-    return [replace(case, dtype=dtype, shape=shape) for case in unique.values()]
+    return list({case.subject: case for case in cases}.values())
 
 
 def on(cases: Sequence[MlaCase], backend: object, shape: MlaShape = DEEPSEEK) -> list[MlaCase]:

@@ -19,6 +19,7 @@ from testing.attention.mla.layer import (
     count_run,
     heads_of,
 )
+from testing.attention.mla.reading import explain
 from testing.harness.attention.excess import check_excess
 from testing.harness.attention.pages import check_writes, frozen
 from testing.harness.memory import poisoned_memory
@@ -27,7 +28,7 @@ from testing.harness.tensors import floats_to_torch
 from testing.harness.verdict import Finding, Verdict
 from testing.oracles.arrays import Float64
 from testing.oracles.attention import cached
-from testing.oracles.attention.mla.mla import attend
+from testing.oracles.attention.mla.mla import attend, by_scale
 from testing.oracles.attention.mla.noise import MlaArithmetic, mla_noise
 from testing.oracles.attention.paging import Int64
 from testing.oracles.attention.rope.rope import rotation_bound
@@ -50,8 +51,14 @@ def examine_case(case: MlaCase, seed: int, device: torch.device | str) -> Verdic
     return examine(loaded, random_call(case, checkpoint, rng))
 
 
-def examine(loaded: LoadedMla, call: Call, recorded: bool = True) -> Verdict:
-    """One call, judged; `recorded` keeps its figures: not for a layer with a planted fault."""
+def examine(
+    loaded: LoadedMla, call: Call, recorded: bool = True, explained: bool = True
+) -> Verdict:
+    """One call, judged.
+
+    recorded: keep its figures; not for a layer with a planted fault.
+    explained: if it is wrong, look for what the layer computes instead.
+    """
     start = time.perf_counter()
     inputs = call.inputs(loaded.layer.device)
     before = frozen(inputs.cache.pages)
@@ -67,9 +74,12 @@ def examine(loaded: LoadedMla, call: Call, recorded: bool = True) -> Verdict:
     verdict.add(findings)
     if call.case.fp8_scale is not None:
         call = as_stored(call, written)
-    rows = rows_of(call, output, arithmetic_of(loaded, call, absorbed))
+    arithmetic = arithmetic_of(loaded, call, absorbed)
+    rows = rows_of(call, output, arithmetic)
     checked = check_excess(rows, "output")
     verdict.add(checked.findings, checked.statistics)
+    if checked.findings and explained:
+        verdict.add(explain(call, arithmetic, rows))
     if recorded:
         _record(verdict, loaded, use, time.perf_counter() - start)
     return verdict
@@ -105,7 +115,10 @@ def rows_of(call: Call, output: Float64, arithmetic: MlaArithmetic) -> Rows:
         # W_UK and W_UV multiply what is in the cache, not what kv_b_proj's quantiser makes of it.
         exact = replace(exact, projected=None)
     requests: Int64 = np.repeat(np.arange(len(call.case.kv_lens)), call.case.query_lens)
-    return Rows(output, attend(exact), mla_noise(exact, arithmetic), call.case.kind, requests)
+    right = attend(exact)
+    directions = {"gain": right, "scale": by_scale(exact)}
+    noise = mla_noise(exact, arithmetic)
+    return Rows(output, right, noise, call.case.kind, requests, directions)
 
 
 def _changed(inputs: Inputs, kept: list[torch.Tensor]) -> list[Finding]:

@@ -14,7 +14,7 @@ import numpy as np
 from testing.harness.checks import Checked
 from testing.harness.verdict import Finding
 from testing.oracles.arrays import Float64, Mask
-from testing.oracles.attention.rows.rows import Excess, Rows
+from testing.oracles.attention.rows.rows import Bias, Excess, Rows
 
 
 def check_excess(rows: Rows, check: str) -> Checked:
@@ -28,6 +28,9 @@ def check_excess(rows: Rows, check: str) -> Checked:
     statistics["power"] = float(excess["whole"].ratio[0])
     statistics["outside"] = float(outside.sum())
     findings = _powers(excess, check)
+    for direction, families in rows.biases().items():
+        statistics |= {f"z_{direction}_{n}": float(np.abs(b.z).max()) for n, b in families.items()}
+        findings += _biases(direction, families, check)
     if outside.any():
         findings += _elements(rows, outside, check, "element", "lie outside the error model")
     return Checked(findings, statistics)
@@ -52,6 +55,19 @@ def _powers(excess: dict[str, Excess], check: str) -> list[Finding]:
                 f"have (chance allows {limit:.3g})"
             )
             findings.append(Finding(check, name, family.places[place], message, ratio))
+    return findings
+
+
+def _biases(direction: str, families: dict[str, Bias], check: str) -> list[Finding]:
+    findings = []
+    for name, family in families.items():
+        rejected = family.rejected
+        if not rejected.any() or (name != "whole" and rejected.all() and len(rejected) > 1):
+            continue
+        for place in rejected.nonzero()[0]:
+            gain = float(family.gain[place])
+            message = f"{direction} of {1 + gain:.5f} (want 1) in {family.places[place]}"
+            findings.append(Finding(check, name, family.places[place], message, gain))
     return findings
 
 

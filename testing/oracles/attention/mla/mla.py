@@ -138,6 +138,18 @@ class MlaCall:
             yield Head(request, h, queries[:, h], keys, up[:, shape.nope :], latents, logits)
 
 
+def by_scale(call: MlaCall) -> Float64:
+    """(T, H, v): the output's derivative by the logarithm of the scale, Σ p_j l_j (v_j - o)."""
+    output = np.zeros((len(call.q), call.shape.heads, call.shape.v))
+    for head in call.heads():
+        weighed = head.probabilities * np.where(np.isfinite(head.logits), head.logits, 0.0)
+        mean = weighed.sum(axis=1, keepdims=True)
+        output[call.paged.rows(head.request), head.head] = (
+            weighed @ head.values - mean * head.output
+        )
+    return output
+
+
 def attend(call: MlaCall) -> Float64:
     """(T, H, v)."""
     output = np.zeros((len(call.q), call.shape.heads, call.shape.v))

@@ -1,10 +1,12 @@
 """The MLA oracle against plain multi-head attention, and its pages against positions by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from testing.oracles.arrays import Float64
-from testing.oracles.attention.mla.mla import MlaCall, MlaShape, attend
+from testing.oracles.attention.mla.mla import MlaCall, MlaShape, attend, by_scale
 from testing.oracles.attention.mla.paged import Paged
 from testing.oracles.attention.rope.rope import Rope, rotate
 
@@ -94,3 +96,13 @@ def test_kv_b_proj_may_see_other_latents_than_the_cache_gets() -> None:
     other = MlaCall(**{**call.__dict__, "projected": call.latent + 1})
     assert not np.allclose(attend(call), attend(other))
     np.testing.assert_array_equal(call.written, other.written)
+
+
+def test_the_derivative_by_the_scale_is_that_of_differences() -> None:
+    call = call_of(Paged((3, 2), (3, 9), np.array([[4, -1, -1], [1, 5, 2]]), 4))
+    shape = call.shape
+    ends = [
+        attend(replace(call, shape=replace(shape, scaling=shape.scale * (1 + sign * 1e-5))))
+        for sign in (-1, 1)
+    ]
+    np.testing.assert_allclose(by_scale(call), (ends[1] - ends[0]) / 2e-5, rtol=1e-6, atol=1e-9)

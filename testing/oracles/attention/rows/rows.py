@@ -1,6 +1,6 @@
 """An attention layer's output beside the exact one: elements, and the power of what is off.
 
-got (T, H, D): token, head, value. Two questions:
+got (T, H, D): token, head, value. Three questions:
 
 - Element: y must lie in [round(r - a), round(r + a)], a the model's bound.
 - Power: of a place (all of it, a head, a request, a token) Σ(y - r)² must not exceed what the model
@@ -11,10 +11,15 @@ got (T, H, D): token, head, value. Two questions:
   Σ_rows 2·(Σ_D s²)² + Σ(2h² + 4s²h): that of a χ² with 2m²/variance degrees of freedom, scaled
   (Satterthwaite, Biometrics 2, 1946). A family of places is tested at FALSE_ALARMS in all, by
   Bonferroni. s is an upper estimate, so that less than the expected power is no alarm.
+- Bias along a direction x (the output itself for a gain; its derivative by the logits' scale): a
+  bias g makes y - r = g·x. Σ x·(y - r) has mean g·Σx², and without bias a variance of at most
+  Σ_rows (Σ_D |x| s)² + Σ x² h, rows of a token and head being independent of each other. It is a
+  sum of bounded errors, so that it exceeds z deviations with 2·exp(-z²/2). Directions are given
+  for layers whose rows are independent only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import chi2
@@ -29,13 +34,17 @@ FALSE_ALARMS = 1e-6
 
 @dataclass(frozen=True)
 class Rows:
-    """got, exact: (T, H, D); requests: (T,) which request each token belongs to."""
+    """got, exact: (T, H, D); requests: (T,) which request each token belongs to.
+
+    directions: (T, H, D) each, by name.
+    """
 
     got: Float64
     exact: Float64
     noise: Noise
     kind: FloatType
     requests: Int64
+    directions: Mapping[str, Float64] = field(default_factory=dict)
 
     def outside(self) -> Mask:
         """(T, H, D) where y is beyond the bound."""
@@ -72,6 +81,44 @@ class Rows:
             family: Excess.of(places, seen, mean, of_mean)
             for family, places in self.families().items()
         }
+
+    def biases(self) -> dict[str, dict[str, "Bias"]]:
+        """{direction: {family: its bias}}."""
+        h = ulp(self.exact, self.kind) ** 2 / 12
+        found = {}
+        for name, x in self.directions.items():
+            along = (x * (self.got - self.exact)).sum(axis=2)
+            square = (x**2).sum(axis=2)
+            variance = (np.abs(x) * self.noise.std).sum(axis=2) ** 2 + (x**2 * h).sum(axis=2)
+            found[name] = {
+                family: Bias.of(places, along, square, variance)
+                for family, places in self.families().items()
+            }
+        return found
+
+
+@dataclass(frozen=True)
+class Bias:
+    """One family, along one direction. gain: the bias seen; z: in its deviations."""
+
+    places: tuple[str, ...]
+    gain: Float64
+    z: Float64
+
+    @classmethod
+    def of(
+        cls, places: Mapping[str, Mask], along: Float64, square: Float64, variance: Float64
+    ) -> "Bias":
+        """Sums over each place of (T, H) arrays."""
+        masks, tiny = places.values(), np.finfo(float).tiny
+        a, s, v = (np.array([x[mask].sum() for mask in masks]) for x in (along, square, variance))
+        return cls(tuple(places), a / np.maximum(s, tiny), a / np.sqrt(np.maximum(v, tiny)))
+
+    @property
+    def rejected(self) -> Mask:
+        """Places whose bias is beyond chance; a NaN is."""
+        limit = np.sqrt(2 * np.log(2 * len(self.places) / FALSE_ALARMS))
+        return ~(np.abs(self.z) <= limit)
 
 
 @dataclass(frozen=True)
