@@ -62,11 +62,10 @@ def explain(
 
     request_of: (T,) the request of each token. scales: of an fp8 cache's k and v.
     """
+    if not comparison.residual.any():
+        return []
     wrong = _wrong_parts(requests, comparison, request_of)
-    if (
-        not wrong
-        or max(w.request.queries * w.request.length for w in wrong) * rule.heads > _LARGEST
-    ):
+    if max(w.request.queries * w.request.length for w in wrong) * rule.heads > _LARGEST:
         return []
     candidates: dict[str, list[tuple[_Wrong, Float64]]] = {}
     for part in wrong:
