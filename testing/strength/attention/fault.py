@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testing.harness.verdict import Verdict
-from testing.strength.fault import Fault, Planted
+from testing.strength.fault import Fault, Plant, Planted
 from testing.strength.places import Named
 
 
@@ -19,18 +19,44 @@ class AttentionFault(Fault):
     where: tuple[Named, ...] = ()
 
 
-def require_caught(planted: Planted) -> None:
-    """Raise AssertionError unless what the fault asks for is named.
+BOTH, DENSE, SWA = ("dense", "swa"), ("dense",), ("swa",)
 
-    A reading has to be the only one, but for others that give the same output.
-    """
-    verdict, fault = planted.examine(), planted.fault
-    assert isinstance(fault, AttentionFault)
-    wanted = [(fault.check, place) for place in fault.places_of(planted.format)]
-    wanted += [("output", place) for place in fault.where]
+
+def fault(
+    name: str,
+    kind: str,
+    plant: Plant,
+    says: str | Named,
+    bench: str = "extend",
+    formats: tuple[str, ...] = BOTH,
+    where: tuple[Named, ...] = (),
+) -> AttentionFault:
+    """says: a reading, or (family, place) of the output."""
+    check, place = ("reading", ("reading", says)) if isinstance(says, str) else ("output", says)
+    return AttentionFault(name, kind, plant, check, (place,), formats, bench, where=where)
+
+
+def cache_fault(
+    name: str, plant: Plant, family: str, place: str, bench: str = "extend"
+) -> AttentionFault:
+    """A fault that the check of the cache names."""
+    return AttentionFault(name, "slot", plant, "cache", ((family, place),), BOTH, bench)
+
+
+def element(place: str) -> Named:
+    """What lies outside the error model."""
+    return "element", place
+
+
+def require_caught(planted: Planted) -> None:
+    """Raise AssertionError unless what the fault asks for is named."""
+    verdict, planting = planted.examine(), planted.fault
+    assert isinstance(planting, AttentionFault)
+    wanted = [(planting.check, place) for place in planting.places_of(planted.format)]
+    wanted += [("output", place) for place in planting.where]
     missing = [place for check, place in wanted if not _names(verdict, check, place)]
     assert not missing, (
-        f"'{fault.name}' in {planted.format}: {missing} not named; all findings:\n{verdict}"
+        f"'{planting.name}' in {planted.format}: {missing} not named; all findings:\n{verdict}"
     )
 
 
