@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +14,7 @@ from tools.plumb.cells.model import Test
 from tools.plumb.coverage.matrix import Entry, Matrix, Row, cost
 from tools.plumb.coverage.sources import sources
 
+_UNLIMITED = 10_000
 _MISSING, _NONE = "[bold red]missing[/bold red]", "[dim]·[/dim]"
 
 
@@ -52,25 +53,23 @@ def print_detail(console: Console, matrix: Matrix, text: Callable[[str], str | N
 
 
 def print_missing(console: Console, matrix: Matrix) -> None:
-    """Each demanded cell that nothing covers, with the reason and the nearest test."""
+    """The demanded cells that nothing covers, by reason, each with the nearest test."""
     if not matrix.missing:
         console.print(f"Each of {matrix.demanded} demanded cells is covered.")
         return
-    table = Table(title="Demanded, and not covered", title_justify="left")
-    for column in ("claim", "architecture", "cadence"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("because", overflow="fold")
-    table.add_column("nearest test", no_wrap=True)
+    groups: dict[str, list[Missing]] = {}
     for missing in matrix.missing:
-        table.add_row(*(escape(text) for text in _missing_row(missing)))
-    _print_wide(console, table)
+        groups.setdefault(missing.sentence, []).append(missing)
+    for sentence, members in groups.items():
+        console.print(f"[bold]{escape(sentence)}[/bold] ({len(members)})", soft_wrap=True)
+        rows = [(one.cell.claim, one.cell.arch, one.cell.cadence) for one in members]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        for row, one in zip(rows, members, strict=True):
+            cell = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+            near = f"  [dim]{escape(one.near[0].test.label)}[/dim]" if one.near else ""
+            console.print(f"  {escape(cell)}{near}", soft_wrap=True)
+        console.print()
     console.print(f"{len(matrix.missing)} of {matrix.demanded} demanded cells are not covered.")
-
-
-def _missing_row(missing: Missing) -> Sequence[str]:
-    nearest = missing.near[0].test.label if missing.near else ""
-    cell = missing.cell
-    return (cell.claim, cell.arch, cell.cadence, missing.sentence, nearest)
 
 
 def _cell(entry: Entry | None) -> str:
@@ -118,6 +117,7 @@ def _print_totals(console: Console, matrix: Matrix) -> None:
 def _print_wide(console: Console, table: Table) -> None:
     # A name that is cut cannot be copied: rather the terminal breaks the frame.
     width = console.width
-    console.width = max(width, console.measure(table).minimum)
+    needed = console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum
+    console.width = max(width, needed)
     console.print(table, crop=False)
     console.width = width
