@@ -6,7 +6,7 @@ may be written past it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from tools.plumb.cells.model import CADENCES, LEVELS, Claim, Test
 from tools.plumb.cells.names import nearest
@@ -134,17 +134,22 @@ def _counts(target: Target, test: Test) -> bool:
 
 
 def _members(graph: Graph, suite: str) -> set[str]:
+    """The tests that Bazel takes a suite for: listed ones, filtered by the tags of the suite."""
     found: set[str] = set()
-    waiting: Iterable[str] = [suite]
-    while waiting:
-        inside: set[str] = set()
-        for label in waiting:
-            target = graph.targets.get(label)
-            inside |= set(target.deps if target else ()) - found
-        found |= inside
-        waiting = [
-            label
-            for label in inside
-            if label in graph.targets and graph.targets[label].rule_class == _SUITE
-        ]
-    return found
+    target = graph.targets[suite]
+    for label in target.deps:
+        inner = graph.targets.get(label)
+        if inner is not None:
+            found |= _members(graph, label) if inner.rule_class == _SUITE else {label}
+    # A suite's own 'manual' hides it from patterns, and filters nothing.
+    wanted = {tag.removeprefix("+") for tag in target.tags if tag[:1] != "-"} - {"manual"}
+    unwanted = {tag.removeprefix("-") for tag in target.tags if tag[:1] == "-"}
+    return {
+        label for label in found if wanted <= (has := _words(graph, label)) and not unwanted & has
+    }
+
+
+def _words(graph: Graph, label: str) -> set[str]:
+    # A test's size counts as a tag of it.
+    target = graph.targets[label]
+    return {*target.tags, str(target.attributes.get("size") or "medium")}

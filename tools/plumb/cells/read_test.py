@@ -161,6 +161,25 @@ def test_a_suite_of_tests_that_never_run_is_empty() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("tags", "holds"),
+    [
+        (("nightly-only",), False),
+        (("+cpu",), True),
+        (("cpu", "-covers:a"), False),
+        (("medium",), True),
+        (("manual",), True),
+    ],
+)
+def test_a_suite_holds_what_its_tags_let_through(tags: tuple[str, ...], holds: bool) -> None:
+    inner = suite_target("//q:inner", "//q:t")
+    outer = suite_target("//q:outer", "//q:inner", tags=tags)
+
+    problems = read(test_target("//q:t", "a"), inner, outer).problems
+
+    assert (problems == ()) is holds
+
+
 def test_a_suite_of_a_pool_that_nobody_has_is_no_contradiction() -> None:
     absent = test_target("//q:t", "a", pool="b200", tags=("machine:none",))
 

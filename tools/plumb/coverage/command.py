@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -134,6 +135,9 @@ def register(app: typer.Typer, cls: type, open_loader: Open, waiting: Waiting, w
         claim, is of its level, runs on that architecture, and runs at least as often.
         """
         packages = tuple(package or ())
+        # `bazel run` starts in the runfiles, and the user means a folder of theirs.
+        start = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())
+        file, graph = (start / path if path else None for path in (file, graph))
         wanted = Wanted(
             tuple(claim or ()), tuple(test or ()), tuple(pool or ()), packages, tuple(suite or ())
         )

@@ -136,6 +136,17 @@ def test_the_answer_can_go_to_a_file(graph: Path, tmp_path: Path, kind: str) -> 
     assert LINEAR in file.read_text()
 
 
+def test_a_file_is_written_where_the_user_is(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+
+    done = plumb(graph, "--format", "json", "--output", "answer.json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "answer.json").read_text())["schema"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
