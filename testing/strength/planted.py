@@ -40,10 +40,11 @@ class _Bench(LinearBench):
 
 @dataclass
 class Planting:
-    """One fault while tests run. placed: how many layers got it."""
+    """One fault while tests run. met: layers of its format that were built; placed: that got it."""
 
     fmt: str
     fault: Fault
+    met: int = 0
     placed: int = 0
 
     def __str__(self) -> str:
@@ -75,6 +76,7 @@ class Planting:
         """`linear.build` with the fault; without it where it does not fit."""
         if case.method.format.name != self.fmt:
             return original(case, checkpoint, device, change)
+        self.met += 1
 
         def make(further: Change) -> LoadedLinear:
             return original(case, checkpoint, device, lambda tensors: further(change(tensors)))

@@ -51,6 +51,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             killed = _fails(session, planting)
             if planting.placed:
                 record({"fault": str(planting), "killed": killed}, KILLS)
+            if not planting.met:
+                # The target builds no layer of this format, so that no other fault can be tried.
+                break
     return done
 
 

@@ -54,10 +54,13 @@ def register(
         Each test function is a context of its own. With --faults every test is run again with each
         planted fault until it fails: a long time for many faults.
         """
-        loader = open_loader(workspace)
-        labels = _labels(loader, targets)
-        logs = _run(loader, labels, tuple(faults or ()))
-        _write(_gather(logs, loader, labels), output)
+        try:
+            loader = open_loader(workspace)
+            labels = _labels(loader, targets)
+            logs = _run(loader, labels, tuple(faults or ()))
+            _write(_gather(logs, loader, labels), output)
+        except KeyboardInterrupt as error:
+            raise PlumbError("interrupted", ExitCode.INTERRUPTED) from error
 
     @evidence.command("gather", cls=command)
     def gather_command(

@@ -108,7 +108,7 @@ def _candidate(sources: Sources, twins: Twins) -> Candidate:
         tuple(test.label for test in (*goes[1], *stays[1])),
         seconds,
         gpu_seconds,
-        tuple(["they differ in", *settings] if settings else ["they differ in nothing"])
+        tuple(["they differ in", *settings] if settings else [])
         + tuple(differing_lines(twins.one, twins.other)),
         tuple(twins.doubts()),
     )

@@ -64,7 +64,10 @@ def settings(tree: ast.AST) -> list[Setting]:
 
 
 class Holes(ast.NodeTransformer):
-    """Replaces each literal by a hole, and each list of arguments by FLAGS."""
+    """Replaces each literal by a hole, and each list of arguments by FLAGS.
+
+    Keywords of calls that are literals go: they are settings of their own, and may lack.
+    """
 
     def visit(self, node: ast.AST) -> ast.AST:
         """The node without its literals."""
@@ -77,6 +80,11 @@ class Holes(ast.NodeTransformer):
         inside = [value for value in node.values if isinstance(value, ast.FormattedValue)]
         values: list[Any] = [self.visit(value.value) for value in inside]
         return ast.Tuple(values, ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The call without its keywords that are literals."""
+        node.keywords = [k for k in node.keywords if k.arg is None or not is_constant(k.value)]
+        return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A hole; None is no literal, but the lack of a value."""

@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 from tools.plumb.trim.source.settings import Holes, Setting, settings
-from tools.plumb.trim.source.syntax import is_constant
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,6 @@ class _Bare(Holes):
     def __init__(self, tree: ast.Module) -> None:
         classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         self._classes = {name: f"Class{number}" for number, name in enumerate(classes)}
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        node.keywords = [
-            keyword
-            for keyword in node.keywords
-            if keyword.arg is None or not is_constant(keyword.value)
-        ]
-        return self.generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.name = self._classes[node.name]
