@@ -40,7 +40,19 @@ def _rotate_heads(
     tl.store(outs + second[None, :], (b * cos + a * sin).to(kind), mask=inside)
 
 
-@triton.jit
+# Compiled once, as numbers that are multiples of 16 would change nothing.
+_SIZES = [
+    "q_heads",
+    "k_heads",
+    "q_stride",
+    "q_head_stride",
+    "k_stride",
+    "k_head_stride",
+    "q_blocks",
+]
+
+
+@triton.jit(do_not_specialize=_SIZES)
 def _rotate(
     q_ptr,
     k_ptr,

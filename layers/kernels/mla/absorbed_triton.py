@@ -46,8 +46,6 @@ def choose_tiles(rows: int, shared_memory: int) -> Tiles:
         return Tiles(16, 16 if shared_memory < 128 * KIB else 32, warps=4, stages=2)
     if rows <= 16:
         return Tiles(16, 64, warps=4, stages=3)
-    if rows <= 32:
-        return Tiles(32, 64, warps=8, stages=3)
     return Tiles(64, 64, warps=8, stages=2)
 
 
@@ -105,11 +103,10 @@ class TritonAbsorbed(AbsorbedBackend):
             programs, metadata.max_kv_len, tiles.keys, multiprocessors
         )
         out = torch.empty((*q.shape[:2], spec.kv_lora_rank), dtype=q.dtype, device=q.device)
-        parts, sums = out, out
-        if splits > 1:
-            shape = (splits, all_rows, spec.kv_lora_rank)
-            parts = torch.empty(shape, dtype=torch.float32, device=q.device)
-            sums = torch.empty(shape[:2], dtype=torch.float32, device=q.device)
+        # Empty without splits, but of one dtype, for which the kernel is compiled.
+        shape = (splits if splits > 1 else 0, all_rows, spec.kv_lora_rank)
+        parts = torch.empty(shape, dtype=torch.float32, device=q.device)
+        sums = torch.empty(shape[:2], dtype=torch.float32, device=q.device)
         # Triton launches on the current device, whatever the tensors' is.
         with torch.cuda.device_of(q):
             self._attend(tiles, splits, q, cache, metadata, out, parts, sums)
@@ -136,12 +133,10 @@ class TritonAbsorbed(AbsorbedBackend):
             *(table if mask is None else mask.view(torch.uint8), out, parts, sums),
             spec.scaling * cache.scale * math.log2(math.e),
             *(cache.scale, table.stride(0), q.shape[0] * spec.num_heads, splits),
-            metadata.page_size.bit_length() - 1,
-            HEADS=spec.num_heads,
+            *(metadata.page_size.bit_length() - 1, spec.num_heads),
             RANK=spec.kv_lora_rank,
             ROPE=spec.qk_rope_head_dim,
             DRAFT=mask is not None,
-            SPLIT=splits > 1,
             BLOCK_R=max(16, triton.next_power_of_2(spec.kv_lora_rank)),
             BLOCK_P=max(16, triton.next_power_of_2(spec.qk_rope_head_dim)),
             BLOCK_M=tiles.rows,
@@ -158,7 +153,7 @@ class TritonAbsorbed(AbsorbedBackend):
         combine_kernel[(parts.shape[1], triton.cdiv(rank, block))](
             *(parts, sums, out, parts.shape[1], splits),
             RANK=rank,
-            BLOCK_S=triton.next_power_of_2(splits),
+            BLOCK_S=16 if splits <= 16 else MAX_SPLITS,
             BLOCK_D=block,
             num_warps=4,
         )

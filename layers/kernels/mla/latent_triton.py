@@ -98,7 +98,7 @@ def _span(
     return out, peak, total
 
 
-@triton.jit(do_not_specialize=["splits", "page_bits"])
+@triton.jit(do_not_specialize=["table_stride", "all_rows", "splits", "page_bits", "heads"])
 def attend_kernel(
     q_ptr,
     pages_ptr,
@@ -115,11 +115,10 @@ def attend_kernel(
     all_rows,
     splits,
     page_bits,
-    HEADS: tl.constexpr,
+    heads,
     RANK: tl.constexpr,
     ROPE: tl.constexpr,
     DRAFT: tl.constexpr,
-    SPLIT: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -130,16 +129,16 @@ def attend_kernel(
     first_token = tl.load(indptr_ptr + request)
     queries = tl.load(indptr_ptr + request + 1) - first_token
     within = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    has_row = within < queries * HEADS
-    if tile * BLOCK_M >= queries * HEADS:
+    has_row = within < queries * heads
+    if tile * BLOCK_M >= queries * heads:
         return
     length = tl.load(lens_ptr + request)
     prefix = length - queries
-    tokens = within // HEADS
-    row = first_token.to(tl.int64) * HEADS + within
+    tokens = within // heads
+    row = first_token.to(tl.int64) * heads + within
 
-    first_seen = prefix + tile * BLOCK_M // HEADS
-    last_token = tl.minimum(tile * BLOCK_M + BLOCK_M - 1, queries * HEADS - 1) // HEADS
+    first_seen = prefix + tile * BLOCK_M // heads
+    last_token = tl.minimum(tile * BLOCK_M + BLOCK_M - 1, queries * heads - 1) // heads
     limit = length if DRAFT else prefix + last_token + 1
     # Every row sees the keys before `common`.
     common = prefix if DRAFT else first_seen + 1
@@ -147,7 +146,7 @@ def attend_kernel(
     start = split * each
     stop = tl.minimum(start + each, limit)
     if start >= stop:
-        if SPLIT:
+        if splits > 1:
             tl.store(sum_ptr + split * all_rows + row, float("-inf"), mask=has_row)
         return
     middle = tl.maximum(tl.minimum(common, stop) // BLOCK_N * BLOCK_N, start)
@@ -174,7 +173,7 @@ def attend_kernel(
     )
     out = tl.where(total[:, None] == 0.0, 0.0, out / total[:, None]) * out_scale
     inside = has_row[:, None] & (dims[None, :] < RANK)
-    if not SPLIT:
+    if splits == 1:
         ptrs = out_ptr + row[:, None] * RANK + dims[None, :]
         tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=inside)
     else:
@@ -183,7 +182,7 @@ def attend_kernel(
         tl.store(sum_ptr + part_row, peak + tl.log2(total), mask=has_row)
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit(do_not_specialize=["all_rows", "count"])
 def combine_kernel(
     part_ptr,
     sum_ptr,

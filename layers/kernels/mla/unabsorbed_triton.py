@@ -72,7 +72,7 @@ def _span(
     return out, peak, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_heads"])
 def _attend(
     q_ptr,
     k_ptr,
@@ -82,7 +82,7 @@ def _attend(
     scale,
     v_stride,
     v_head_stride,
-    HEADS: tl.constexpr,
+    num_heads,
     NOPE: tl.constexpr,
     ROPE: tl.constexpr,
     DV: tl.constexpr,
@@ -104,7 +104,7 @@ def _attend(
     nope_dims, rope_dims = tl.arange(0, BLOCK_NOPE), tl.arange(0, BLOCK_ROPE)
     v_dims = tl.arange(0, BLOCK_DV)
     D: tl.constexpr = NOPE + ROPE
-    stride = HEADS * D
+    stride = num_heads * D
     q_rows = q_ptr + (first_token + tokens) * stride + head * D
     q = _tile(q_rows, has_row, nope_dims, NOPE)
     q_rope = _tile(q_rows + NOPE, has_row, rope_dims, ROPE)
@@ -126,7 +126,7 @@ def _attend(
         *(state, q, q_rope, (middle, stop, stop), tokens, heads, scale),
         *(True, NOPE, ROPE, DV, BLOCK_N),
     )
-    out_rows = out_ptr + ((first_token + tokens) * HEADS + head) * DV
+    out_rows = out_ptr + ((first_token + tokens) * num_heads + head) * DV
     inside = has_row[:, None] & (v_dims[None, :] < DV)
     out = (out / total[:, None]).to(out_ptr.dtype.element_ty)
     tl.store(out_rows[:, None] + v_dims[None, :], out, mask=inside)
@@ -151,8 +151,7 @@ class TritonUnabsorbed(UnabsorbedBackend):
         with torch.cuda.device_of(q):
             _attend[grid](
                 *(q, k, v, metadata.qo_indptr, out),
-                *(spec.scaling * math.log2(math.e), v.stride(0), v.stride(1)),
-                HEADS=spec.num_heads,
+                *(spec.scaling * math.log2(math.e), v.stride(0), v.stride(1), spec.num_heads),
                 NOPE=spec.qk_nope_head_dim,
                 ROPE=spec.qk_rope_head_dim,
                 DV=spec.v_head_dim,
