@@ -11,7 +11,7 @@ from tools.plumb.errors import PlumbError
 from tools.plumb.graph import SOURCE, canonical, source_path
 from tools.plumb.revision import Revision
 from tools.plumb.steering.inputs import is_build_file, is_loaded_file
-from tools.plumb.trees.files import SYMLINK, FileTable
+from tools.plumb.trees.files import SUBMODULE, SYMLINK, FileTable
 
 POLICY_PATH = "tools/plumb/policy.toml"
 NOTHING, EVERYTHING = "nothing", "everything"
@@ -54,6 +54,10 @@ class Decision:
 _UNKNOWN = (
     "no target lists it and no rule of the policy names it, so it may matter to any test; "
     f"add it to .gitignore, or a rule for it to {POLICY_PATH}"
+)
+_SUBMODULE = (
+    "a submodule that names another commit, whose files are not here to compare; fetch them with "
+    "`git submodule update --init {path}`"
 )
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "pattern": str,
@@ -133,10 +137,16 @@ def decide(
         if owned.has(path) and not (rule and rule.even_if_owned):
             continue
         if rule is None:
-            decisions.append(Decision(path, EVERYTHING, _UNKNOWN, mapped=False))
+            reason = _SUBMODULE.format(path=path) if _is_submodule(path, base, head) else _UNKNOWN
+            decisions.append(Decision(path, EVERYTHING, reason, mapped=False))
         else:
             decisions.append(Decision(path, rule.affects, rule.reason))
     return decisions
+
+
+def _is_submodule(path: str, *revisions: Revision) -> bool:
+    entries = (revision.files.entries.get(path) for revision in revisions)
+    return any(entry is not None and entry.mode == SUBMODULE for entry in entries)
 
 
 class _Owned:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -8,6 +9,7 @@ from tools.plumb.compare import unowned
 from tools.plumb.compare.unowned import Decision, Rule
 from tools.plumb.errors import PlumbError
 from tools.plumb.synthetic import files, revision, source
+from tools.plumb.trees.files import SUBMODULE, Entry
 
 POLICY = (
     Rule("**/*.md", "nothing", "documentation"),
@@ -142,3 +144,14 @@ def test_a_rule_can_name_tests(pattern: str, label: str, reached: bool) -> None:
 def test_a_rule_that_names_no_tests_is_refused(affects: str) -> None:
     with pytest.raises(PlumbError, match="write 'nothing', 'everything' or a list of tests"):
         unowned.parse_policy(f'[[rule]]\npattern = "x"\naffects = {affects}\nreason = "y"\n')
+
+
+def test_a_submodule_that_is_not_here_says_how_to_fetch_it() -> None:
+    base, head = revision({"lib/sub": "1"}), revision({"lib/sub": "2"})
+    for side, name in ((base, "1" * 40), (head, "2" * 40)):
+        cast(dict[str, Entry], side.files.entries)["lib/sub"] = Entry(SUBMODULE, name)
+
+    (decision,) = unowned.decide(["lib/sub"], base, head, ())
+
+    assert decision.affects == unowned.EVERYTHING and not decision.mapped
+    assert "git submodule update --init lib/sub" in decision.reason

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tools.plumb.graph import canonical, source_path
 from tools.plumb.options import rc
-from tools.plumb.starlark import repositories, source
+from tools.plumb.starlark import repositories, shell, source
 from tools.plumb.steering import back_references, rc_files
 from tools.plumb.trees.files import FileTable
 
@@ -34,7 +34,7 @@ _STEERING_FILES = (
 _BUILD_FILES = ("BUILD", "BUILD.bazel")
 # What it hides shows in the graph.
 _IGNORED = ".bazelignore"
-_VERSION = ".bazelversion"
+_VERSION, _ENTRY = ".bazelversion", "tools/bazel"
 _LOADED_SUFFIXES = (".bzl", ".scl")
 _PIP_RULES = ("pip_parse", "pip_repository", "pip_install")
 _INCLUDED_SUFFIX = ".MODULE.bazel"
@@ -109,8 +109,7 @@ def read(files: FileTable) -> SteeringInputs:
             continue
         if not _names_others(path):
             kept = found.loaded if path == _IGNORED else found.identities
-            text = files.text(path) if path == _VERSION else None
-            kept[path] = files.identity(path) if text is None else text.strip()
+            kept[path] = _identity(files, path)
             continue
         text = files.text(path) or ""
         found.locks |= _pip_locks(text, path, own_names)
@@ -129,6 +128,17 @@ def read(files: FileTable) -> SteeringInputs:
             back_references.labels_below(folder, files, own_names)
         )
     return found
+
+
+def _identity(files: FileTable, path: str) -> str:
+    """What tells a file that steers Bazel from another one that does the same."""
+    text = files.text(path) if path in (_VERSION, _ENTRY) else None
+    if text is None:
+        return files.identity(path)
+    if path == _VERSION:
+        return text.strip()
+    mode = files.identity(path).partition(" ")[0]
+    return f"{mode} {source.digest(shell.without_comments(text))}"
 
 
 def _read_loaded(

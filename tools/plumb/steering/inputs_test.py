@@ -174,3 +174,12 @@ def test_a_build_file_that_python_cannot_parse_is_compared_whole() -> None:
 def test_is_workspace_looks_at_the_root() -> None:
     assert inputs.is_workspace(files({"MODULE.bazel": ""}))
     assert not inputs.is_workspace(files({"a/WORKSPACE": ""}))
+
+
+def test_a_comment_in_the_bazel_entry_changes_nothing() -> None:
+    def entry(text: str) -> str:
+        return inputs.read(files({**TREE, "tools/bazel": text})).identities["tools/bazel"]
+
+    plain = entry("#!/bin/sh\nexec bazel\n")
+    assert plain == entry("#!/bin/sh\n# why\nexec bazel\n")
+    assert plain != entry("#!/bin/sh\nexec bazel --x\n")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
@@ -39,7 +39,7 @@ _SELECTOR = b"\xaa\x01"
 _SHIFT = graph.TRANSITION.encode()
 
 
-def read(stream: BinaryIO, release: str = "") -> graph.Graph:
+def read(stream: IO[bytes], release: str = "") -> graph.Graph:
     """The graph in the stream.
 
     Raises ValueError for what is no stream of targets.
@@ -54,7 +54,7 @@ def read(stream: BinaryIO, release: str = "") -> graph.Graph:
     return graph.Graph(builder.targets, release)
 
 
-def delimited(stream: BinaryIO) -> Iterator[bytes]:
+def delimited(stream: IO[bytes]) -> Iterator[bytes]:
     """The messages of a stream, each of which follows its length.
 
     Raises ValueError if the stream ends in the middle of one.

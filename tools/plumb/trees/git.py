@@ -11,12 +11,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tools.plumb.cache import scratch_folder
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.trees import private_index, submodules
 from tools.plumb.trees.blobs import Blobs
 from tools.plumb.trees.files import SYMLINK, Entry, FileTable
 from tools.plumb.trees.git_command import last_line, run_git, start_git
@@ -27,11 +29,15 @@ _COMMITTER = ("-c", "user.name=plumb", "-c", "user.email=plumb@localhost")
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree object of the workspace, and where its objects are found."""
+    """A tree object of the workspace, and where its objects are found.
+
+    parts: submodules by path whose files are others than those of the commit that it names.
+    """
 
     id: str
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Tree] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,9 @@ class Repository:
                 _OBJECTS: str(objects),
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": self._quoted(self._git_path("objects")),
             }
-            self._copy_index(folder / "index", environment)
-            self._see_every_file(environment)
+            run = partial(self._run, environment=environment)
+            private_index.copy(self._git_path("index"), folder / "index", run)
+            private_index.see_every_file(self.top / self.prefix, run)
             added = self._run("add", "--all", "--", ".", check=False, environment=environment)
             if added.returncode != 0:
                 raise PlumbError(
@@ -116,10 +123,46 @@ class Repository:
                 )
             written = self._run("write-tree", environment=environment)
             tree = Tree(written.stdout.decode().strip(), "the working tree", environment)
-            yield self._below_prefix(tree)
+            tree = self._below_prefix(tree)
+            with ExitStack() as stack:
+                parts = {
+                    path: stack.enter_context(module.working_tree(scratch))
+                    for path in submodules.paths(self._entries(tree))
+                    if (module := self._submodule(path)) is not None
+                }
+                yield replace(tree, parts=parts)
 
     def files(self, tree: Tree) -> FileTable:
-        """Every file of `tree` with its mode and content id."""
+        """Every file of `tree` with its mode and content id, those of submodules among them."""
+        entries = self._entries(tree)
+        blobs = Blobs(lambda: self._start_reader(tree), self._kept_blobs)
+        table = FileTable(entries, lambda entry: blobs.read(entry.object_id))
+        parts = self._parts(tree, entries)
+        if not parts:
+            return table
+        return submodules.merged(
+            table, {path: module.files(part) for path, (module, part) in parts.items()}
+        )
+
+    def _parts(
+        self, tree: Tree, entries: Mapping[str, Entry]
+    ) -> dict[str, tuple[Repository, Tree]]:
+        """The submodules by path whose files are on this machine, each with its tree."""
+        found = {}
+        for path in submodules.paths(entries):
+            module = self._submodule(path)
+            if module is None:
+                continue
+            part = tree.parts.get(path)
+            with suppress(PlumbError):
+                found[path] = module, part or module.tree_of(entries[path].object_id)
+        return found
+
+    def _submodule(self, path: str) -> Repository | None:
+        folder = self.top / self.prefix / path
+        return Repository.find(folder) if submodules.is_checked_out(folder) else None
+
+    def _entries(self, tree: Tree) -> dict[str, Entry]:
         listing = self._run(
             "ls-tree", "-r", "-z", "--full-tree", tree.id, environment=tree.environment
         )
@@ -130,8 +173,7 @@ class Repository:
                 mode, _, object_id = head.split(" ")
                 if not _is_bazel_link(path, mode):
                     entries[path] = Entry(mode, object_id)
-        blobs = Blobs(lambda: self._start_reader(tree), self._kept_blobs)
-        return FileTable(entries, lambda entry: blobs.read(entry.object_id))
+        return entries
 
     def _start_reader(self, tree: Tree) -> subprocess.Popen[bytes]:
         workspace = self.top / self.prefix
@@ -143,6 +185,8 @@ class Repository:
         index: a private index file that remembers what `folder` holds.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        parts = self._parts(tree, self._entries(tree))
+        submodules.remove_others(folder, index, parts)
         index.with_name(index.name + ".lock").unlink(missing_ok=True)
         environment = {
             **tree.environment,
@@ -158,6 +202,8 @@ class Repository:
                 f"cannot check out {tree.name} into {folder}: {last_line(result.stderr)}",
                 ExitCode.ENVIRONMENT,
             )
+        for path, (module, part) in parts.items():
+            module.check_out(part, folder / path, submodules.index_of(index, path))
         for link in folder.glob("bazel-*"):
             if _is_bazel_link(link.name, SYMLINK if link.is_symlink() else ""):
                 link.unlink()
@@ -200,39 +246,6 @@ class Repository:
         # The workspace did not exist yet: an empty tree, which has no WORKSPACE file.
         empty = self._run("hash-object", "-t", "tree", "--stdin", environment=tree.environment)
         return Tree(empty.stdout.decode().strip(), tree.name, tree.environment)
-
-    def _copy_index(self, target: Path, environment: Mapping[str, str]) -> None:
-        index = self._git_path("index")
-        if index.is_file():
-            shutil.copyfile(index, target)
-            shutil.copystat(index, target)
-            # A split index names a file beside itself, which the copy lacks.
-            if self._run(
-                "ls-files", "--error-unmatch", "--", ":/", check=False, environment=environment
-            ).returncode in (0, 1):
-                return
-            target.unlink()
-        self._run("read-tree", "HEAD", check=False, environment=environment)
-
-    def _see_every_file(self, environment: Mapping[str, str]) -> None:
-        """Takes the marks off the private index that would hide edits of files that are here.
-
-        A path of a sparse checkout that is not on disk keeps its mark: it is not deleted.
-        """
-        listing = self._run("ls-files", "-v", "-z", environment=environment).stdout
-        workspace = self.top / self.prefix
-        marked = [
-            line[2:]
-            for line in listing.split(b"\0")
-            if line[:1] == b"S" or line[:1].islower()
-            if os.path.lexists(os.path.join(os.fsencode(workspace), line[2:]))  # noqa: PTH118
-        ]
-        if marked:
-            paths = b"".join(path + b"\0" for path in marked)
-            for mark in ("--no-skip-worktree", "--no-assume-unchanged"):
-                self._run(
-                    "update-index", mark, "-z", "--stdin", environment=environment, given=paths
-                )
 
     def _unknown_revision(self, revision: str) -> str:
         if self._is_shallow():

@@ -254,14 +254,60 @@ def test_outside_a_repository_is_one_sentence(tmp_path: Path) -> None:
         Repository.find(tmp_path / "absent")
 
 
-def test_a_submodule_is_an_entry_of_its_own(clone: Path, tmp_path: Path) -> None:
-    git(clone, "clone", "--quiet", str(clone), str(tmp_path / "sub"))
-    git(clone, "submodule", "--quiet", "add", f"file://{tmp_path / 'sub'}", "sub")
+@pytest.fixture
+def parent(clone: Path, tmp_path: Path) -> Path:
+    """The clone with another repository as its submodule `sub`."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    (other / "lib.py").write_text("one")
+    git(other, "add", "--all")
+    git(other, "commit", "--quiet", "-m", "one")
+    git(clone, "submodule", "--quiet", "add", f"file://{other}", "sub")
     git(clone, "commit", "--quiet", "-m", "submodule")
+    return clone
 
-    assert listed(clone).entries["sub"].mode == "160000"
-    assert listed(clone).text("sub") is None
-    assert working(clone, tmp_path / "scratch").entries == listed(clone).entries
+
+def test_files_of_a_submodule_are_files_of_the_tree(parent: Path, tmp_path: Path) -> None:
+    tree = listed(parent)
+
+    assert "sub" not in tree.entries and tree.text("sub/lib.py") == "one"
+    assert working(parent, tmp_path / "scratch").entries == tree.entries
+
+
+def test_an_uncommitted_edit_in_a_submodule_is_seen(parent: Path, tmp_path: Path) -> None:
+    (parent / "sub/lib.py").write_text("two")
+    (parent / "sub/new.py").write_text("new")
+
+    found = working(parent, tmp_path / "scratch").entries
+
+    assert found["sub/lib.py"] != listed(parent).entries["sub/lib.py"] and "sub/new.py" in found
+    assert git(parent / "sub", "diff", "--cached") == ""
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_each_revision_has_the_submodule_of_its_own_commit(parent: Path, tmp_path: Path) -> None:
+    (parent / "sub/lib.py").write_text("two")
+    git(parent / "sub", "commit", "--quiet", "--all", "-m", "two")
+    git(parent, "commit", "--quiet", "--all", "-m", "bump")
+    repository, folder = Repository.find(parent), tmp_path / "out"
+
+    for revision, text in (("HEAD", "two"), ("HEAD~1", "one"), ("HEAD", "two"), ("HEAD~2", "")):
+        assert (listed(parent, revision).text("sub/lib.py") or "") == text
+        repository.check_out(repository.tree_of(revision), folder, tmp_path / "index")
+        checked_out = folder / "sub/lib.py"
+        assert (checked_out.read_text() if checked_out.exists() else "") == text
+
+
+def test_a_submodule_that_is_not_here_is_the_name_of_its_commit(
+    parent: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "--quiet", str(parent), str(tmp_path / "again"))
+
+    tree = listed(tmp_path / "again")
+
+    assert tree.entries["sub"].mode == "160000" and tree.text("sub") is None
+    assert working(tmp_path / "again", tmp_path / "scratch").entries == tree.entries
 
 
 def test_a_merge_base_is_where_two_branches_went_apart(clone: Path) -> None:
