@@ -137,6 +137,7 @@ class TritonAbsorbed(AbsorbedBackend):
             RANK=spec.kv_lora_rank,
             ROPE=spec.qk_rope_head_dim,
             DRAFT=mask is not None,
+            SPLIT=splits > 1,
             BLOCK_R=max(16, triton.next_power_of_2(spec.kv_lora_rank)),
             BLOCK_P=max(16, triton.next_power_of_2(spec.qk_rope_head_dim)),
             BLOCK_M=tiles.rows,

@@ -119,6 +119,7 @@ def attend_kernel(
     RANK: tl.constexpr,
     ROPE: tl.constexpr,
     DRAFT: tl.constexpr,
+    SPLIT: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -146,7 +147,7 @@ def attend_kernel(
     start = split * each
     stop = tl.minimum(start + each, limit)
     if start >= stop:
-        if splits > 1:
+        if SPLIT:
             tl.store(sum_ptr + split * all_rows + row, float("-inf"), mask=has_row)
         return
     middle = tl.maximum(tl.minimum(common, stop) // BLOCK_N * BLOCK_N, start)
@@ -173,7 +174,7 @@ def attend_kernel(
     )
     out = tl.where(total[:, None] == 0.0, 0.0, out / total[:, None]) * out_scale
     inside = has_row[:, None] & (dims[None, :] < RANK)
-    if splits == 1:
+    if not SPLIT:
         ptrs = out_ptr + row[:, None] * RANK + dims[None, :]
         tl.store(ptrs, out.to(out_ptr.dtype.element_ty), mask=inside)
     else:
