@@ -91,24 +91,24 @@ class Tally:
         return None
 
 
-def evidence_flags(environ: MutableMapping[str, str]) -> list[str]:
-    """What records the lines that each test function runs, and plants faults, if it is asked for.
+def plugin_flags(environ: MutableMapping[str, str]) -> list[str]:
+    """The plugins that a configuration adds, and what they need.
 
-    PLUMBLINE_EVIDENCE names packages, PLUMBLINE_FAULTS formats; --config=evidence has the plugins.
+    PLUMBLINE_PLUGINS names modules, of the targets behind //testing/harness:plugins. With
+    PLUMBLINE_LINES pytest-cov keeps those packages' lines, a context for each test function.
     """
-    packages = environ.get("PLUMBLINE_EVIDENCE", "").split(",")
+    names = [name for name in environ.get("PLUMBLINE_PLUGINS", "").split(",") if name]
+    flags = [word for name in names for word in ("-p", name)]
+    packages = environ.get("PLUMBLINE_LINES", "").split(",")
     folder, scratch = environ.get("TEST_UNDECLARED_OUTPUTS_DIR"), environ.get("TEST_TMPDIR")
     if not packages[0] or not folder or not scratch:
-        return []
+        return flags
     environ.setdefault("COVERAGE_FILE", f"{folder}/lines.coverage")
     # By name: a sandbox's files are links, and lie elsewhere than the package's folder.
     settings = Path(scratch) / "coverage.ini"
     listed = "".join(f"    {package}\n" for package in packages)
     settings.write_text(f"[run]\nsource_pkgs =\n{listed}")
-    flags = ["-p", "pytest_cov.plugin", "--cov", f"--cov-config={settings}"]
-    flags += ["--cov-context=test", "--cov-report="]
-    if environ.get("PLUMBLINE_FAULTS"):
-        flags += ["-p", "testing.strength.planting"]
+    flags += ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
     return flags
 
 
@@ -121,7 +121,7 @@ def run_pytest(args: Sequence[str]) -> int:
     os.environ.setdefault("COLUMNS", "180")
     flags = ["-p", "pytest_shard.pytest_shard", "-p", "testing.harness.backend_table"]
     flags += ["--strict-markers", "-ra", "--durations=3", "--tb=short", *_STRICT]
-    flags += evidence_flags(os.environ)
+    flags += plugin_flags(os.environ)
     code = int(pytest.main([*flags, *args], plugins=[tally]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         complaint = tally.complaint()

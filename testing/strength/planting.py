@@ -1,9 +1,9 @@
 """A pytest plugin that runs a layer test again with each planted fault, to see whether it fails.
 
-`testing.harness.main` loads it where PLUMBLINE_FAULTS names formats, such as `int8_channel`: after
-the tests have passed, each fault of these formats is put into every layer of its format that
-`testing.harness.linear.build` makes, and the tests run until one of them fails. A fault that fits
-no layer of the target, for its shape, is left out. What was killed goes into kills.jsonl.
+Where PLUMBLINE_FAULTS names formats, such as `int8_channel`: after the tests have passed, each
+fault of these formats is put into every layer of its format that `testing.harness.linear.build`
+makes, and the tests run until one of them fails. A fault that fits no layer of the target, for its
+shape, is left out. What was killed goes into kills.jsonl.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def register(
             Path | None,
             typer.Option(
                 metavar="FILE",
-                help='With --propose: measured times, lines of {"target": …, "seconds": …}.',
+                help="With --propose: measured times, a history or JSON lines with target and "
+                "seconds.",
             ),
         ] = None,
         show_all: Annotated[

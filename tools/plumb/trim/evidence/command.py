@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import unquote, urlparse
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +24,7 @@ from tools.plumb.trim.change import Labels
 from tools.plumb.trim.evidence import store
 from tools.plumb.trim.evidence.store import Evidence
 
+_LOGS = "/testlogs"
 _HELP = "Records the lines that tests run and the planted faults that they kill."
 Open = Callable[[Path | None], Loader]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What to write.")]
@@ -88,34 +93,53 @@ def _labels(loader: Loader, targets: Sequence[str]) -> list[str]:
 
 
 def _run(loader: Loader, labels: Sequence[str], faults: Sequence[str]) -> Path:
-    """Runs the tests in the user's workspace. Returns bazel-testlogs."""
+    """Runs the tests in the user's workspace. Returns the folder of their logs."""
     entry = bazel.Bazel(bazel.find_entry(loader.workspace, loader.workspace))
     options = ["--config=evidence", "--test_tag_filters="]
     if faults:
         options += [f"--test_env=PLUMBLINE_FAULTS={','.join(faults)}", "--test_timeout=3600"]
-    done = _bazel(loader, entry.command("test", *options, "--", *labels))
-    if done.returncode not in (0, int(ExitCode.TESTS_FAILED)):
-        raise PlumbError(f"Bazel ended with {done.returncode}.", ExitCode.BUILD_FAILED)
-    if done.returncode:
-        raise PlumbError("tests failed: what they ran proves nothing.", ExitCode.TESTS_FAILED)
-    asked = _bazel(loader, entry.command("info", "bazel-testlogs", "--config=evidence"), True)
-    return Path(asked.stdout.strip())
+    with tempfile.TemporaryDirectory(prefix="plumb-") as scratch:
+        events = Path(scratch) / "events.json"
+        options.append(f"--build_event_json_file={events}")
+        code = _bazel(loader, entry.command("test", *options, "--", *labels))
+        if code == ExitCode.TESTS_FAILED:
+            raise PlumbError("tests failed: what they ran proves nothing.", ExitCode.TESTS_FAILED)
+        if code:
+            raise PlumbError(f"Bazel ended with {code}.", ExitCode.BUILD_FAILED)
+        return logs_of(events.read_text())
 
 
-def _bazel(
-    loader: Loader, command: list[str], answer: bool = False
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def logs_of(events: str) -> Path:
+    """bazel-testlogs, from where the build events say that a test's log lies.
+
+    `bazel info` would say so too, after whoever came between. Raises PlumbError if no event does.
+    """
+    for line in events.splitlines():
+        outputs = json.loads(line).get("testResult", {}).get("testActionOutput", [])
+        for output in outputs:
+            path = unquote(urlparse(output.get("uri", "")).path)
+            if output.get("name") == "test.log" and _LOGS in path:
+                return Path(path.partition(_LOGS)[0] + _LOGS)
+    raise PlumbError("Bazel tells of no test's log on this machine.", ExitCode.BUILD_FAILED)
+
+
+def _bazel(loader: Loader, command: list[str]) -> int:
+    """Runs it; Ctrl-C goes to Bazel as well, which is waited for."""
+    process = subprocess.Popen(
         command,
         cwd=loader.workspace,
         env=bazel.environment(),
         stdin=subprocess.DEVNULL,
         # stdout is kept for what plumb itself says.
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if answer else None,
-        text=True,
-        check=False,
+        stdout=subprocess.DEVNULL,
     )
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # A Bazel that is killed leaves its server at work on tests that nobody waits for.
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
 
 
 def _gather(logs: Path, loader: Loader, labels: Sequence[str] | None = None) -> Evidence:

@@ -80,7 +80,8 @@ def _read_lines(path: Path, workspace: Path, contexts: dict[str, dict[str, set[i
         for file in data.measured_files():
             inside = inside_workspace(file, workspace)
             for line, named in data.contexts_by_lineno(file).items() if inside else ():
-                for context in named:
+                # Line 0 is that an empty file was imported.
+                for context in named if line else ():
                     contexts[_PHASE.sub("", context)][inside or ""].add(line)
     except CoverageException as error:
         raise PlumbError(f"{path} is damaged ({error}): run the test again.") from error

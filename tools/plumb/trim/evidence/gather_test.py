@@ -1,6 +1,7 @@
 """Records of tests, in folders like Bazel's."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from coverage import CoverageData
 
 from tools.plumb.errors import PlumbError
 from tools.plumb.trim.evidence import store
+from tools.plumb.trim.evidence.command import logs_of
 from tools.plumb.trim.evidence.gather import gather, inside_workspace, label_of
 from tools.plumb.trim.evidence.lines import numbers, ranges
 
@@ -39,7 +41,7 @@ def test_lines_of_shards_and_of_a_functions_parameters_are_brought_together(
     logs = tmp_path / "testlogs"
     here = str(workspace / "layers/a.py")
     there = "/x/sandbox/1/execroot/_main/bazel-out/bin/t/a_test.runfiles/_main/layers/a.py"
-    record(logs / "t/a_test/shard_1_of_2", here, {"": [1], "t.py::f[x-1]|run": [2, 3]})
+    record(logs / "t/a_test/shard_1_of_2", here, {"": [0, 1], "t.py::f[x-1]|run": [2, 3]})
     record(
         logs / "t/a_test/shard_2_of_2",
         there,
@@ -87,6 +89,14 @@ def test_labels_and_paths_follow_from_where_things_lie() -> None:
     assert label_of(logs / "a/k", logs) is None
     assert inside_workspace("/ws/layers/a.py", ws) == "layers/a.py"
     assert inside_workspace("/usr/lib/python3/a.py", ws) is None
+
+
+def test_logs_lie_where_the_build_events_say() -> None:
+    said = {"name": "test.log", "uri": "file:///o%20b/bin/testlogs/a/b_test/test.log"}
+    events = [{"started": {}}, {"testResult": {"testActionOutput": [{"name": "test.xml"}, said]}}]
+    assert logs_of("\n".join(map(json.dumps, events))) == Path("/o b/bin/testlogs")
+    with pytest.raises(PlumbError, match="no test's log"):
+        logs_of('{"started": {}}')
 
 
 def test_lines_are_kept_as_runs() -> None:

@@ -7,6 +7,7 @@ import pytest
 from tools.plumb.cells.made_up import test_target
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import SOURCE, Target
+from tools.plumb.history.store import Attempt, open_store
 from tools.plumb.trim.made_up import ground_of
 from tools.plumb.trim.propose import dead, dominated, servers, stale, twins
 from tools.plumb.trim.run import merges_of
@@ -136,6 +137,17 @@ def test_stale_seconds_are_those_twice_off_by_the_runs_p90(tmp_path: Path) -> No
         "//t:b_test declares 300 s and takes 15 s",
         "//t:a_test declares 450 s and takes 1146 s",
     ]
+
+
+def test_a_history_says_how_long_the_runs_that_passed_took(tmp_path: Path) -> None:
+    file = tmp_path / "history.sqlite"
+    with open_store(file, create=True) as store:
+        for number, (ms, status) in enumerate(
+            [(90_000, "PASSED"), (100_000, "PASSED"), (1, "FAILED")]
+        ):
+            store.add(Attempt("//t:a_test", number, ms, status, "h100", str(number)))
+    (found,) = stale.candidates(ground_of(on_h100("a", seconds=20)).model, stale.read(file))
+    assert found.title == "//t:a_test declares 20 s and takes 99 s"
 
 
 @pytest.mark.parametrize(

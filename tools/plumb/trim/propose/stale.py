@@ -11,22 +11,26 @@ from pathlib import Path
 from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import canonical
+from tools.plumb.history.store import open_store
+from tools.plumb.history.summary import runs, seconds
 from tools.plumb.trim.propose.candidate import Candidate, Kind
 
 # Twice or half, as a time limit of five times the declared seconds and a plan can bear less.
 RATIO = 2.0
 # Within this nobody's plan changes.
 LEAST_SECONDS = 10
-_QUANTILE = 0.9
+_SQLITE = b"SQLite format 3\0"
 Measured = Mapping[str, Sequence[float]]
 
 
 def read(path: Path) -> dict[str, list[float]]:
-    """Measured seconds of each label, from JSON lines such as {"target": "//a:b", "seconds": 3.5}.
+    """Measured seconds of each label: of a history's passing runs, or of JSON lines.
 
-    Raises PlumbError naming the line that is none.
+    A line is such as {"target": "//a:b", "seconds": 3.5}. Raises PlumbError naming one that is not.
     """
     try:
+        if path.read_bytes()[: len(_SQLITE)] == _SQLITE:
+            return _of_history(path)
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -34,10 +38,19 @@ def read(path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for number, line in enumerate(lines, 1):
         if line.strip():
-            label, seconds = _entry(line, f"{path}, line {number}")
-            found[label].append(seconds)
+            label, taken = _entry(line, f"{path}, line {number}")
+            found[label].append(taken)
     if not found:
         raise PlumbError(f"{path} holds no measurement: wanted a JSON object a line.")
+    return dict(found)
+
+
+def _of_history(path: Path) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    with open_store(path) as store:
+        for run in runs(store.attempts()):
+            if run.status in ("PASSED", "FLAKY"):
+                found[run.label].append(run.ms / 1000)
     return dict(found)
 
 
@@ -48,11 +61,11 @@ def _entry(line: str, place: str) -> tuple[str, float]:
     except ValueError as error:
         raise PlumbError(f"{place} is no JSON ({error}): {wanted}.") from error
     label = entry.get("target") if isinstance(entry, dict) else None
-    seconds = entry.get("seconds") if isinstance(entry, dict) else None
-    if not isinstance(label, str) or not _is_time(seconds):
+    taken = entry.get("seconds") if isinstance(entry, dict) else None
+    if not isinstance(label, str) or not _is_time(taken):
         raise PlumbError(f"{place} is {line.strip()[:80]}: {wanted}.")
-    assert seconds is not None
-    return canonical(label), float(seconds)
+    assert taken is not None
+    return canonical(label), float(taken)
 
 
 def _is_time(value: object) -> bool:
@@ -60,18 +73,12 @@ def _is_time(value: object) -> bool:
     return number and 0 <= value < math.inf  # type: ignore[operator]
 
 
-def p90(seconds: Sequence[float]) -> float:
-    """The smallest measured time that nine of ten runs do not exceed."""
-    ordered = sorted(seconds)
-    return ordered[math.ceil(_QUANTILE * len(ordered)) - 1]
-
-
 def candidates(model: Model, measured: Measured) -> list[Candidate]:
     """A candidate for each test whose declared seconds are stale, farthest first."""
     found = []
     for label, test in sorted(model.tests.items()):
         if label in measured and test.seconds is not None:
-            seen = p90(measured[label])
+            seen = seconds(list(measured[label])).p90
             if _far(test.seconds, seen):
                 found.append((abs(math.log(max(seen, 1) / test.seconds)), test, seen))
     found.sort(key=lambda item: (-item[0], item[1].label))

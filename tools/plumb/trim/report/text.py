@@ -30,6 +30,7 @@ _REMARKS = {
     Verdict.NO_CLAIM: "it names no claim: the graph cannot say what is lost; see --evidence",
 }
 _MANY = 3
+_FILES = 10
 
 
 def print_answer(console: Console, answer: Answer, judged: Sequence[Judgement]) -> None:
@@ -63,8 +64,13 @@ def print_judgement(console: Console, judged: Judgement) -> None:
     _line(console, f"\n[bold]Evidence[/bold] for {label}: [{colour}]{judged.verdict}[/{colour}]")
     for reason in judged.reasons:
         _line(console, f"  {escape(reason)}")
-    for path, lines in judged.lines.items():
-        _line(console, f"  only it runs {escape(path)}: {', '.join(lines)}")
+    for path, lines in list(judged.lines.items())[:_FILES]:
+        more = f" and {len(lines) - _FILES} more" if len(lines) > _FILES else ""
+        _line(console, f"  only it runs {escape(path)}: {', '.join(lines[:_FILES])}{more}")
+    if len(judged.lines) > _FILES:
+        further = len(judged.lines) - _FILES
+        said = f"{judged.line_count} lines in all; --format json has them"
+        _line(console, f"  and lines of {further} more files, {said}")
     for fault in judged.faults:
         _line(console, f"  only it kills {escape(fault)}")
 
