@@ -1,7 +1,10 @@
-"""The gated delta rule over chunks of tokens by flash-linear-attention's Triton kernels.
+"""The gated delta rule over chunks of 64 tokens by flash-linear-attention's Triton kernels.
 
-Queries, keys, the updates and the state at each chunk's start are rounded to the inputs' dtype
-before a product; sums, gates and the state that is carried on are float32.
+What is multiplied is rounded to the inputs' dtype first: q and k once normalised, β v, β e^G k and
+the inverse (I + A)^-1 of `chunked`'s system, its products with both, scores, updates, and the state
+before each chunk. Blocks of the inverse are put together in TF32. Sums, gates and the state that is
+carried on are float32; a decay is the exponential of a difference of two sums from the chunk's
+start, so that small ones behind a large one lose bits.
 """
 
 from __future__ import annotations
