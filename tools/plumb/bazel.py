@@ -32,7 +32,8 @@ _RUN_VARIABLES = (
     "PYTHONSAFEPATH",
     "BAZELISK_SKIP_WRAPPER",
 )
-_QUERY = (
+# How plumb has the graph written.
+QUERY = (
     "query",
     "//...:*",
     "--output=streamed_proto",
@@ -99,7 +100,7 @@ class Bazel:
 
         Raises GraphError with Bazel's own words if a package does not load.
         """
-        command = self.command(*_QUERY)
+        command = self.command(*QUERY)
         notify("reading the target graph with Bazel")
         with tempfile.TemporaryFile() as errors:
             process = _start(command, workspace, errors.fileno())

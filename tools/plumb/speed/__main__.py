@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,10 @@ from tools.plumb import bazel
 _HERE = Path(__file__).resolve()
 _PER_PACKAGE = 100
 _HEAD = 'package(default_visibility = ["//visibility:public"])\n'
+
+
+# What is edited, by the file's name: of a source its text, of a BUILD file an attribute.
+EDITS = {"s0.txt": ("\n", " edited\n"), "BUILD": ('["t.sh"]', '["t.sh"], args = ["x"]')}
 
 
 @dataclass(frozen=True)
@@ -76,54 +81,73 @@ def timed(command: list[str], root: Path, **variables: str) -> Timed:
     return Timed(time.monotonic() - start, usage.ru_maxrss / 1024)
 
 
-def measure(folder: Path, entry: Path, targets: int) -> str:
-    """One line of figures for a workspace of so many targets."""
+def measure(folder: Path, entry: Path, targets: int) -> Iterator[str]:
+    """A line of figures a question, for a workspace of so many targets."""
     root = folder / "workspace"
     write(root, targets)
     identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
     for arguments in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "x"]):
         subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
-    (root / "g0/p0/s0.txt").write_text("edited\n")
-    server = [str(entry), f"--output_base={folder / 'own'}"]
     variables = {
         "XDG_CACHE_HOME": str(folder / "caches"),
         bazel.ENTRY_VARIABLE: str(entry),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
+    user = bazel.Bazel(entry, folder / "user")
+    # As plumb asks, but for reading the answer: the least that plumb can take.
+    stream = bazel.Bazel(entry, folder / "stream", short_run=True)
     ask = [sys.executable, "-m", "tools.plumb", "affected", "--base", "HEAD", "--format", "json"]
-    rdeps = "kind('.*_test rule', rdeps(//..., //g0/p0:s0.txt))"
+    whole = "query", "//..."
+    source, package = root / "g0/p0/s0.txt", root / "g0/p0/BUILD"
+    rdeps = "query", "kind('.*_test rule', rdeps(//..., //g0/p0:s0.txt))"
     try:
-        query = timed([*server, "query", "//..."], root)
-        cold = timed(ask, root, **variables)
-        warm = timed(ask, root, **variables)
-        again = timed([*server, "query", rdeps], root)
+        for question, edited, asked in (
+            ("first", source, whole),
+            ("same base, a source edited", source, rdeps),
+            ("same base, a BUILD file edited", package, whole),
+        ):
+            edited.write_text(edited.read_text().replace(*EDITS[edited.name], 1))
+            query = timed(user.command(*asked), root)
+            floor = timed(stream.command(*bazel.QUERY), root) if asked is whole else None
+            plumb = timed(ask, root, **variables)
+            yield _row(targets, question, query, floor, plumb)
     finally:
-        bases = [folder / "own", *(folder / "caches").glob("plumbline/plumb/*/output_base")]
+        bases = [folder / "user", folder / "stream"]
+        bases += (folder / "caches").glob("plumbline/plumb/*/output_base")
         for base in bases:
             command = [str(entry), f"--output_base={base}", "shutdown"]
             subprocess.run(command, cwd=root, check=False, capture_output=True)
+
+
+def _row(targets: int, question: str, query: Timed, floor: Timed | None, plumb: Timed) -> str:
+    stream = f"{floor.seconds:8.1f}" if floor else f"{'-':>8}"
+    ratio = f"{plumb.seconds / floor.seconds:9.2f}" if floor else f"{'-':>9}"
     return (
-        f"{targets:8}{query.seconds:10.1f}{cold.seconds:10.1f}{cold.seconds / query.seconds:8.2f}"
-        f"{again.seconds:12.2f}{warm.seconds:10.2f}{warm.seconds / again.seconds:8.2f}"
-        f"{max(cold.peak, warm.peak):10.0f}"
+        f"{targets:8} {question:32}{query.seconds:8.1f}{stream}{plumb.seconds:8.1f}"
+        f"{plumb.seconds / query.seconds:9.2f}{ratio}{plumb.peak:7.0f}"
     )
 
 
 def main() -> None:
-    """Prints a table: first questions, whose graphs Bazel has to load, and second ones."""
+    """Prints a table.
+
+    query: `bazel query //...`, or rdeps of the source where that is edited. stream: Bazel writing
+    the graph that plumb reads.
+    """
     parser = argparse.ArgumentParser(prog="speed", description=__doc__)
     parser.add_argument("--targets", type=int, nargs="*", default=[2000, 20000, 100000])
     options = parser.parse_args()
     repository = _HERE.parents[3]
     entry = bazel.find_entry(repository, repository)
-    print(f"{'':8}{'first question, s':^28}{'second question, s':^30}{'plumb':>10}")
+    print(f"{'':41}{'seconds':^24}{'plumb to':^18}{'plumb':>7}")
     print(
-        f"{'targets':>8}{'query':>10}{'plumb':>10}{'ratio':>8}"
-        f"{'rdeps':>12}{'plumb':>10}{'ratio':>8}{'MiB':>10}"
+        f"{'targets':>8} {'question':32}{'query':>8}{'stream':>8}{'plumb':>8}"
+        f"{'query':>9}{'stream':>9}{'MiB':>7}"
     )
     for targets in options.targets:
         with tempfile.TemporaryDirectory(prefix="plumb-speed-") as folder:
-            print(measure(Path(folder), entry, targets), flush=True)
+            for row in measure(Path(folder), entry, targets):
+                print(row, flush=True)
 
 
 if __name__ == "__main__":
