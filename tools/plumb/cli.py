@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -143,6 +144,8 @@ def _terminate(number: int, frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
+    # A graph is a million objects without cycles, which the collector would visit again and again.
+    gc.disable()
     streams.open_missing()
     try:
         app(prog_name="plumb", standalone_mode=True)
