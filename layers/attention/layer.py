@@ -139,7 +139,10 @@ class Attention(AttentionBase):
             BackendUnavailable: no backend can run with this cache, or the one asked for cannot.
         """
         self.check_ready()
-        self._chosen.choose(cache, metadata).plan(cache, metadata)
+        backend = self._chosen.choose(cache, metadata)
+        # Wrappers take the largest length of no request.
+        if metadata.num_tokens:
+            backend.plan(cache, metadata)
 
     def forward(
         self,
@@ -166,7 +169,7 @@ class Attention(AttentionBase):
             BackendUnavailable: no backend can run with this cache, or the one asked for cannot.
         """
         check_input(self, q, k, v, cache, metadata)
-        self._chosen.choose(cache, metadata).plan(cache, metadata)
+        self.plan(cache, metadata)
         if not metadata.num_tokens:
             return q.new_empty((0, self.spec.num_heads * self.spec.v_head_dim))
         self.write_cache(cache, metadata.slots, k, v)

@@ -26,6 +26,8 @@ CALLS = {
     "draft": Call("draft", prefixes([3, 31, 90], 7), TREE),
 }
 BACKENDS = ["torch"] if pool() == "cpu" else ["triton", "flashinfer"]
+# FlashInfer's prompts compile longest, and share their plan's code with drafts.
+RUNS = [(b, mode) for b in BACKENDS for mode in CALLS if (b, mode) != ("flashinfer", "extend")]
 
 
 def forward(loaded: LoadedAttention, batch: Batch, metadata: object) -> None:
@@ -35,8 +37,7 @@ def forward(loaded: LoadedAttention, batch: Batch, metadata: object) -> None:
     judge(batch, loaded.sinks, got).require()
 
 
-@pytest.mark.parametrize("mode", CALLS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("backend", "mode"), RUNS)
 def test_dense_and_windowed_layers_take_turns(backend: str, mode: str) -> None:
     rng = np.random.default_rng(9)
     cases = [on_backend(replace(PLAIN, window=window), backend) for window in (None, 33, None)]
