@@ -104,7 +104,7 @@ GARBAGE: Mapping[str, list[Call]] = {
 
 
 ON_A_GPU: Mapping[str, Sequence[str]] = {
-    "torch": ["gqa", "fp8_fp16", "sinks"],
+    "torch": ["gqa", "page_1_fp16", "mqa", "cap", "fp8_fp16", "sinks"],
     "triton": [
         *("gqa", "page_1_fp16", "mqa", "group_of_three", "head_256", "values_narrower"),
         *("cap", "sinks_fp16", "fp8_sinks"),
@@ -115,7 +115,7 @@ ON_A_GPU: Mapping[str, Sequence[str]] = {
 }
 """Layers that a backend is tested with there: its compiler takes most of the time."""
 
-WINDOWS = (1, 7, 15, 16, 17, 33, 64, 100, 128, 4096)
+WINDOWS = (33, 7, 15, 16, 17, 1, 64, 100, 128, 4096)
 """Smaller than, about and larger than contexts and pages."""
 
 
