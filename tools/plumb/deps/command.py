@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tools.plumb import streams
+from tools.plumb.answer.words import counted
 from tools.plumb.deps import calls, check, fix, report
 from tools.plumb.deps.findings import Finding, matches
 from tools.plumb.deps.load import load
@@ -118,7 +119,7 @@ def _fix(loader: Loader, targets: list[str], output: Format, dry_run: bool) -> N
         buildozer = fix.find_buildozer(loader.workspace, loader.notify)
         fix.apply(loader.workspace, findings, buildozer)
         mended = sum(finding.fixable for finding in findings)
-        loader.notify(f"buildozer was told {mended} edits; checking again")
+        loader.notify(f"buildozer was told {counted(mended, 'edit')}; checking again")
         workspace = load(loader)
         findings = findings_of(workspace, targets)
     _finish(workspace, findings, output)

@@ -6,6 +6,7 @@ import json
 import platform
 from collections.abc import Iterator, Sequence
 
+from tools.plumb.answer.words import counted
 from tools.plumb.deps.findings import Finding, Kind
 
 SCHEMA = 1
@@ -65,7 +66,7 @@ def _targets(finding: Finding) -> str:
 def _total(findings: Sequence[Finding], command: str) -> str:
     fixable = sum(finding.fixable for finding in findings)
     calls = len({finding.call for finding in findings})
-    total = f"{len(findings)} finding{'s' * (len(findings) != 1)} in {calls} declarations"
+    total = f"{counted(len(findings), 'finding')} in {counted(calls, 'declaration')}"
     if not fixable:
         return f"{total}, all to be mended by hand."
     rest = len(findings) - fixable
