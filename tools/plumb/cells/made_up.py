@@ -89,7 +89,7 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 def large_graph(tests: int, cells: int) -> Graph:
     """A graph of so many tests, on three pools, and claims that demand so many cells.
 
-    Each claim demands four cells; a test covers three claims; a third of the cells is uncovered.
+    Each claim demands four cells; a test covers three claims; about half of the cells is uncovered.
     """
     demands = ("cpu:per-commit", "sm90:per-commit", "sm90:nightly", "sm100:per-commit")
     claims = [claim_target(f"area{i % 40}.claim{i}", *demands) for i in range(cells // 4)]
