@@ -29,3 +29,10 @@ def _list(operation: Operation) -> None:
         ]
 
     backend_table.add_source(rows)
+
+
+def missing(backend: str) -> str | None:
+    """Why a backend of extend or decode cannot run on this pool's device; None if both can."""
+    found = (operation.availability(device(), _EASY) for operation in (GDN_EXTEND, GDN_DECODE))
+    reasons = [reason for names in found if (reason := names[backend]) is not None]
+    return reasons[0] if reasons else None

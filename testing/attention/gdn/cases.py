@@ -23,7 +23,7 @@ DECODE = [
     GdnCase("decode", (1,) * 33, shuffled=False),
 ]
 LONG = GdnCase("extend", (8192,), (False,))
-"""Examined with two replicas, whose mean over the values of a head says enough."""
+"""Examined with eight replicas, to save time."""
 SHAPES = [
     # Every head its own keys; four value heads to a key head; keys longer than values; narrow taps.
     GdnShape(k_heads=3, v_heads=3, k_dim=32, v_dim=32),

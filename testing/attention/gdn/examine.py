@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,12 +21,16 @@ from testing.oracles.arrays import Float64
 from testing.oracles.attention.gdn.chunked import Rounding
 from testing.oracles.attention.gdn.gdn import GdnAnswer, GdnCall, delta_rule
 from testing.oracles.attention.gdn.noise import GdnNoise, gdn_noise
+from testing.oracles.attention.gdn.readings import readings
 from testing.oracles.attention.paging import Int64
 from testing.oracles.attention.rows.rows import Rows
 from testing.oracles.rounding import FP32, FloatType
 
 FAST_LOG = 2.0**-21
 """`lg2.approx.f32` (PTX ISA): 2^-22 absolute between 0.5 and 2, and its product with ln 2."""
+
+_OTHER_NOISE = 4.0
+"""By how much more power another answer's errors may have: it may be twice as large."""
 
 
 def seed_of(case: GdnCase) -> int:
@@ -39,7 +43,7 @@ def rounding_of(layer: GatedDeltaNet, mode: str, kind: FloatType) -> Rounding:
     backend = layer.backends[f"gdn_{mode}"]
     if mode == "decode":
         return Rounding(chunk=1, log=FAST_LOG if backend == "flashinfer" else 0.0)
-    return Rounding(None if backend == "torch" else kind)
+    return Rounding(None if backend == "torch" else kind, tf32=backend == "triton")
 
 
 def examine_case(
@@ -104,17 +108,40 @@ def examine(
 
 
 def judge(
-    layer: GatedDeltaNet, case: GdnCase, call: GdnCall, seen: Seen, replicas: int = 16
+    layer: GatedDeltaNet,
+    case: GdnCase,
+    call: GdnCall,
+    seen: Seen,
+    replicas: int = 16,
+    explained: bool = True,
 ) -> Verdict:
-    """Output, states of the requests, and that no other slot was touched."""
+    """Output, states of the requests, and that no other slot was touched.
+
+    explained: if the output is wrong, look for what the layer computes instead.
+    """
     answer = delta_rule(call)
     noise = gdn_noise(call, answer, rounding_of(layer, case.mode, case.kind), replicas)
     verdict = Verdict(case.subject).add(seen.changed)
-    output = check_excess(output_rows(call, seen.output, answer, noise), "output")
+    rows = output_rows(call, seen.output, answer, noise)
+    output = check_excess(rows, "output")
     verdict.add(output.findings, output.statistics)
+    if output.findings and explained:
+        verdict.add(_explained(rows, call))
     states = check_excess(state_rows(call, seen.state, answer, noise), "state")
     verdict.add(states.findings, {f"state.{k}": v for k, v in states.statistics.items()})
     return verdict.add(_conv_states(case, call, seen, answer)).add(_other_slots(call, seen))
+
+
+def _explained(rows: Rows, call: GdnCall) -> list[Finding]:
+    """What the layer computes instead: the readings that its output fits."""
+    findings = []
+    for name, other in readings(call):
+        fitted = replace(rows, exact=other).excess()["whole"]
+        # The noise is the right answer's; that of another one may be twice as large.
+        if fitted.ratio[0] <= _OTHER_NOISE * fitted.limit[0]:
+            message = f"the output is right for this: {name}"
+            findings.append(Finding("reading", "reading", name, message))
+    return findings
 
 
 def output_rows(call: GdnCall, output: Float64, answer: GdnAnswer, noise: GdnNoise) -> Rows:

@@ -32,7 +32,7 @@ def test_output_and_states(case: GdnCase) -> None:
 
 
 def test_a_long_text() -> None:
-    examine_case(LONG, seed_of(LONG), device(), replicas=2).require()
+    examine_case(LONG, seed_of(LONG), device(), replicas=8).require()
 
 
 @pytest.mark.parametrize("cuts", [(1,), (2, 66), (63, 64, 129), (64, 128), (65, 138)])

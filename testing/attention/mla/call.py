@@ -44,12 +44,6 @@ class Call:
         case = self.case
         return [k - q for q, k in zip(case.query_lens, case.kv_lens, strict=True)]
 
-    @property
-    def exact_is_rounded(self) -> bool:
-        """Whether kv_b_proj's weight by its values has to be rounded to the layer's dtype."""
-        weight = self.exact.weight
-        return not np.array_equal(round_to(weight, self.case.kind), weight)
-
     def inputs(self, device: torch.device | str) -> Inputs:
         """Fresh tensors and pages."""
         case, exact = self.case, self.exact

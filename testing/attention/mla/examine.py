@@ -28,7 +28,7 @@ from testing.harness.tensors import floats_to_torch
 from testing.harness.verdict import Finding, Verdict
 from testing.oracles.arrays import Float64
 from testing.oracles.attention import cached
-from testing.oracles.attention.mla.mla import attend, by_scale
+from testing.oracles.attention.mla.mla import MlaCall, attend, by_scale
 from testing.oracles.attention.mla.noise import MlaArithmetic, mla_noise
 from testing.oracles.attention.paging import Int64
 from testing.oracles.attention.rope.rope import rotation_bound
@@ -79,7 +79,7 @@ def examine(
     checked = check_excess(rows, "output")
     verdict.add(checked.findings, checked.statistics)
     if checked.findings and explained:
-        verdict.add(explain(call, arithmetic, rows))
+        verdict.add(explain(seen_by(call, absorbed), arithmetic, rows))
     if recorded:
         _record(verdict, loaded, use, time.perf_counter() - start)
     return verdict
@@ -93,7 +93,6 @@ def arithmetic_of(loaded: LoadedMla, call: Call, absorbed: bool) -> MlaArithmeti
         case.kind,
         absorbed,
         FP32 if backend == "torch" else case.kind,
-        weight_exact=not call.exact_is_rounded,
         # layers.kernels.mla.absorbed_flashinfer: splits of the keys are kept in the query's dtype.
         rounds_parts=backend == "flashinfer",
         projected=None if absorbed else _projected(loaded, call),
@@ -108,12 +107,22 @@ def _projected(loaded: LoadedMla, call: Call) -> Noise | None:
     return method.format.noise(product, method.accumulator(loaded.made))
 
 
+def seen_by(call: Call, absorbed: bool) -> MlaCall:
+    """The call as a path takes it.
+
+    Absorbed, W_UK and W_UV multiply what is in the cache, not what kv_b_proj's quantiser makes of
+    it; and they are the checkpoint's values rounded to the layer's type, as post-load declares.
+    Rounding them is no noise: codes of few bits times one scale are all off by the same few errors.
+    """
+    if not absorbed:
+        return call.exact
+    weight = round_to(call.exact.weight, call.case.kind)
+    return replace(call.exact, projected=None, weight=weight)
+
+
 def rows_of(call: Call, output: Float64, arithmetic: MlaArithmetic) -> Rows:
     """The output (T, H, v) beside the oracle's."""
-    exact = call.exact
-    if arithmetic.absorbed:
-        # W_UK and W_UV multiply what is in the cache, not what kv_b_proj's quantiser makes of it.
-        exact = replace(exact, projected=None)
+    exact = seen_by(call, arithmetic.absorbed)
     requests: Int64 = np.repeat(np.arange(len(call.case.kv_lens)), call.case.query_lens)
     right = attend(exact)
     directions = {"gain": right, "scale": by_scale(exact)}

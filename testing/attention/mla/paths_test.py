@@ -56,7 +56,7 @@ def test_both_paths_give_the_answer_that_is_theirs(method: Method) -> None:
     assert (apart <= sum(bounds)).all()
     same = np.array_equal(exact[0], exact[1])
     assert same == (method is UNQUANTISED)
-    # What quantising does is small: its step is 1/127 or 1/16 of a latent at most.
+    # What quantising does is small: a step is 1/127 or 1/16 of a latent, and half an ulp of W.
     assert np.abs(exact[0] - exact[1]).max() < 0.1 * np.abs(exact[0]).max()
 
 

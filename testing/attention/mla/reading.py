@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from testing.attention.mla.call import Call
 from testing.harness.verdict import Finding
-from testing.oracles.attention.mla.mla import attend
+from testing.oracles.attention.mla.mla import MlaCall, attend
 from testing.oracles.attention.mla.noise import MlaArithmetic, mla_noise
 from testing.oracles.attention.mla.readings import readings
 from testing.oracles.attention.rows.rows import Rows
@@ -14,11 +13,8 @@ from testing.oracles.attention.rows.rows import Rows
 CHECK = "reading"
 
 
-def explain(call: Call, arithmetic: MlaArithmetic, rows: Rows) -> list[Finding]:
+def explain(exact: MlaCall, arithmetic: MlaArithmetic, rows: Rows) -> list[Finding]:
     """A finding for each reading that the output fits within the error model."""
-    exact = call.exact
-    if arithmetic.absorbed:
-        exact = replace(exact, projected=None)
     findings = []
     for name, other in readings(exact):
         noise = mla_noise(other, arithmetic)

@@ -14,7 +14,7 @@ exponentials and logarithms, are off by 2^-21 of themselves, and g by `Rounding.
 kernel takes logarithms that are exact to so much of 1 only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from testing.oracles.rounding import FP32, FloatType, round_to, ulp
 
 _UNIT = FP32.unit_roundoff
 _EXP = 2.0**-21
+_TF32 = FloatType("tf32", 11, -126, FP32.max_value)
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,26 @@ class Rounding:
 
     chunk: tokens; 1 is the recurrence.
     log: what softplus may be off by, however small it is.
+    tf32: the triangular system is solved in TF32, as flash-linear-attention does.
     """
 
     kind: FloatType | None = None
     chunk: int = 64
     log: float = 0.0
+    tf32: bool = False
 
 
 @dataclass
 class Errors:
-    """What a kernel adds where it rounds, drawn at random; `on` False: nothing."""
+    """What a kernel adds where it rounds, drawn at random; `on` False: nothing.
+
+    terms: of each chunk that was run, the root of the sum of squares of what an output adds up.
+    """
 
     rounding: Rounding
     rng: np.random.Generator
     on: bool
+    terms: list[Float64] = field(default_factory=list)
 
     def stored(self, x: Float64) -> Float64:
         """x as a kernel keeps it between two products."""
@@ -67,6 +74,12 @@ class Errors:
         if not self.on:
             return x
         return np.asarray(x * (1 + _UNIT * self.rng.uniform(-1, 1, x.shape)))
+
+    def for_solve(self, x: Float64) -> Float64:
+        """The triangular system's matrix."""
+        if not self.on or not self.rounding.tf32:
+            return x
+        return np.asarray(x + ulp(x, _TF32) * self.rng.uniform(-0.5, 0.5, x.shape))
 
     def product(self, x: Float64, y: Float64) -> Float64:
         """x @ y with sums in float32."""
@@ -115,6 +128,13 @@ def chunked(
     return scan(call, request, many, errors)
 
 
+def terms(call: GdnCall, request: int, rounding: Rounding) -> Float64:
+    """(length, Hv, Dv): the root of the sum of squares of what each output adds up."""
+    errors = Errors(rounding, np.random.default_rng(0), on=False)
+    scan(call, request, near_ties(call, request)[0][None], errors)
+    return np.swapaxes(np.concatenate(errors.terms, axis=2)[0], 0, 1)
+
+
 def scan(call: GdnCall, request: int, y: Float64, errors: Errors) -> tuple[Float64, Float64]:
     """y: (replicas, length, channels) → outputs and states, as `chunked` gives them."""
     q, k, v = call.heads(y)
@@ -161,7 +181,8 @@ def _chunk(
     decay = np.exp(np.minimum(total[..., :, None] - total[..., None, :], 0)) * lower
     grown = errors.approximate(np.exp(total))[..., None]
     keys = errors.product(errors.stored(weight * k), np.swapaxes(k, 2, 3))
-    solved = np.linalg.inv(np.eye(size) + keys * decay * np.tril(lower, -1))
+    system = errors.for_solve(keys * decay * np.tril(lower, -1))
+    solved = np.linalg.inv(np.eye(size) + system)
     solved = errors.stored(solved)
     u = errors.stored(errors.product(solved, errors.stored(weight * v)))
     w = errors.stored(errors.product(solved, errors.stored(weight * grown * k)))
@@ -170,6 +191,7 @@ def _chunk(
     kept = errors.stored(new)
     scores = errors.stored(errors.product(q, np.swapaxes(k, 2, 3)) * decay)
     o = errors.product(q, held) * grown + errors.product(scores, kept)
+    errors.terms.append(np.sqrt((q**2 @ held**2) * grown**2 + scores**2 @ kept**2))
     last = total[..., -1:]
     added = errors.stored(new * np.exp(last - total)[..., None])
     left = errors.approximate(np.exp(last))[..., None]

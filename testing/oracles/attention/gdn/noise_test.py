@@ -85,8 +85,8 @@ def test_sixteen_bit_chunks_are_within_and_not_far_within() -> None:
     for seed in range(4):
         call = call_of(seed)
         output, state = powers(call, Rounding(BF16), chunk_kernel(call, Rounding(BF16)))
-        assert 0.5 < output < 1.2
-        assert 0.3 < state < 1.2
+        assert 0.35 < output < 1.2
+        assert 0.2 < state < 1.2
 
 
 @pytest.mark.parametrize(("rounding", "gain"), [(Rounding(chunk=1), 1.001), (Rounding(BF16), 1.1)])
@@ -101,3 +101,15 @@ def test_a_decay_that_is_off_is_found(rounding: Rounding, gain: float) -> None:
         got[1].reshape(shape), answer.state.reshape(shape), noise.state, FP32, np.arange(2)
     )
     assert states.excess()["whole"].rejected.all()
+
+
+def test_eight_replicas_are_enough_for_a_long_text() -> None:
+    call = random_call(np.random.default_rng(9), SHAPE, BF16, (3000,), (False,))
+    rounding = Rounding(BF16)
+    answer = delta_rule(call)
+    noise = gdn_noise(call, answer, rounding, replicas=8)
+    got, _ = chunk_kernel(call, rounding)
+    requests: Int64 = np.zeros(3000, np.int64)
+    rows = Rows(got, answer.output, noise.output, BF16, requests)
+    assert not rows.outside().any()
+    assert not rows.excess()["token"].rejected.any()
