@@ -6,7 +6,7 @@ import torch
 
 from layers.attention.kv_cache import PagedKVCache
 from layers.attention.metadata import MODES, AttentionMetadata
-from layers.kernels.attention.attend import ATTENTION
+from layers.kernels.attention.attend import operation_for
 from layers.kernels.attention.problem import AttentionBackend, AttentionProblem, AttentionSpec
 from layers.kernels.capability import BackendUnavailable, select_backend
 
@@ -71,7 +71,7 @@ class ChosenAttention:
     ) -> AttentionBackend:
         problem = AttentionProblem.of(self.spec, mode, kv_dtype, page_size)
         try:
-            backend = select_backend(ATTENTION, self.device, problem, self.requested)
+            backend = select_backend(operation_for(problem), self.device, problem, self.requested)
         except BackendUnavailable as error:
             raise BackendUnavailable(f"layer '{self.prefix}', mode '{mode}': {error}") from error
         self.backends[mode] = backend.name
