@@ -156,6 +156,10 @@ def _doubts(
                     lacks = ", ".join(lack.replace("_", " ") for lack in near.lacks)
                     doubt = f"{near.test.label} is no substitute for {cell.cell}: {lacks}"
                     found[test.label].setdefault(doubt)
+    for merge in change.merges:
+        tests = [ground.model.tests[label] for label in merge.labels]
+        for doubt in servers.unshared(ground.sources, tests):
+            found[merge.labels[1]].setdefault(doubt)
     return {label: tuple(doubts) for label, doubts in found.items() if doubts}
 
 

@@ -140,6 +140,12 @@ def test_merged_tests_are_as_long_as_the_longest_and_keep_the_claims_of_all() ->
     assert found.total.change.seconds == -40
     assert set(states(found).values()) == {State.KEPT}
     assert found.merged["//t:a_test"].covers == ("x", "y")
+    assert found.doubts == {
+        "//t:b_test": (
+            "no run would be without --a any more",
+            "no run would be without --b any more",
+        )
+    }
     said = asked(ground, merges=(Merge(("//t:a_test", "//t:b_test"), 75),))
     assert said.total.change.seconds == -25
 

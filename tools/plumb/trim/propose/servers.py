@@ -41,6 +41,18 @@ def problem(sources: Sources, tests: list[Test], merge: Merge) -> str | None:
     return None
 
 
+def unshared(sources: Sources, tests: list[Test]) -> list[str]:
+    """The flags that only some of the tests' servers set: no run would be without them any more."""
+    found: dict[str, None] = {}
+    started = [(p, launch) for t in tests for p in sources.of(t) for launch in sources.launches(p)]
+    for place, (path, launch) in enumerate(started):
+        for other_path, other in started[place + 1 :]:
+            merged = union(launch, other) if path != other_path else None
+            for extra in (merged.only_one, merged.only_other) if merged else ():
+                found |= {f"no run would be without {_said(extra)} any more": None} if extra else {}
+    return list(found)
+
+
 Group = list[tuple[str, Launch, Test]]
 
 

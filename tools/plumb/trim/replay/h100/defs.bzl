@@ -62,15 +62,3 @@ def ci_test(*, name, srcs, covers, suites, level):
                 "suite:" + suite.name,
             ]),
         )
-
-def suites(*, tests):
-    """Declares a test_suite for each suite.
-
-    Args:
-        tests: dict from a key of SUITES to labels.
-    """
-    for key, labels in tests.items():
-        native.test_suite(
-            name = key,
-            tests = labels,
-        )
