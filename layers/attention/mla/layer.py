@@ -201,6 +201,9 @@ class MLAAttention(LoadableLayer):
             BackendUnavailable: no backend can run with this cache, or the one asked for cannot.
         """
         check_ready(self)
+        if not metadata.num_tokens:
+            # FlashInfer's planner would divide by the number of requests.
+            return
         if self.is_unabsorbed(cache, metadata):
             assert self._chosen.unabsorbed is not None
             self._chosen.unabsorbed.plan(metadata)

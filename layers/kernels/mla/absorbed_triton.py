@@ -1,7 +1,7 @@
 """Attention to latents by our Triton kernel: which tiles, how many splits, and the launch.
 
-Measured on an H200 (sm90) alone; elsewhere tiles are chosen for the shared memory that the GPU has,
-and have never run.
+It ran on an H200 (sm90) alone, and tiles were chosen there by what they compile to: they have not
+been timed. Elsewhere they follow from the shared memory that the GPU has, and have never run.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
-if TYPE_CHECKING:
-    from layers.attention.metadata import AttentionMetadata, Plan
+from layers.attention.metadata import AttentionMetadata, Plan
 
 P = TypeVar("P", bound="Plan")
 

@@ -11,6 +11,7 @@ import torch
 from layers.attention.metadata import AttentionMetadata
 from layers.attention.mla.kv_cache import MLAKVCache
 from layers.kernels.capability import BackendUnavailable
+from layers.kernels.mla.absorbed_torch import TorchAbsorbed
 from testing.attention.mla import cases
 from testing.attention.mla.call import Call, random_call
 from testing.attention.mla.layer import DEEPSEEK, Inputs, LoadedMla, MlaCase, build, new_layer
@@ -132,3 +133,18 @@ def test_a_backend_that_there_is_not() -> None:
 def test_a_cache_that_no_kernel_reads(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MLAKVCache(4, 16, 128, 16, **options)
+
+
+def test_a_batch_of_no_request_asks_no_backend_for_a_plan(
+    loaded_and_call: tuple[LoadedMla, Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, call = loaded_and_call
+    inputs = call.inputs("cpu")
+    planned: list[int] = []
+    monkeypatch.setattr(TorchAbsorbed, "plan", lambda *arguments: planned.append(1))
+    table = inputs.metadata.page_table[:0]
+    size = inputs.metadata.page_size
+    loaded.layer.plan(inputs.cache, AttentionMetadata.decode([], table, size))
+    assert not planned
+    loaded.layer.plan(inputs.cache, inputs.metadata)
+    assert planned
