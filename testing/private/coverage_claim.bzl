@@ -57,10 +57,11 @@ def claim_problems(name, claim):
     problems += [problem for problem in [_demand_problem(demand) for demand in claim.demands] if problem]
     return ["claim '%s' %s" % (name, problem) for problem in problems]
 
-def coverage_claims(claims):
+def coverage_claims(name, claims):
     """Declares one coverage_claim a claim, named as it is.
 
     Args:
+        name: of the call, for tools that read BUILD files; no target has it.
         claims: dict from name to struct(sentence, level, demands).
     """
     problems = []
