@@ -5,12 +5,15 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools.plumb.plan.job import Job, Pool
+from tools.plumb.plan.plan import make
 from tools.plumb.trim.scale.suites import Row, rows, write
 
 SECONDS = 3.0
@@ -48,13 +51,6 @@ def by_suite(found: list[Row]) -> dict[str, list[Row]]:
     for row in found:
         suites[row.suite].append(row)
     return suites
-
-
-def test_the_data_is_what_was_published() -> None:
-    found = rows()
-    cuda = [row for row in found if row.backend == "cuda"]
-    assert (len(found), len(cuda), len({row.path for row in cuda})) == (613, 432, 400)
-    assert sum(row.seconds for row in cuda) == 71605
 
 
 def test_savings_of_a_whole_suite_are_its_published_seconds(folder: Path) -> None:
@@ -108,3 +104,14 @@ def test_the_optimum_keeps_every_cell_and_is_proven(folder: Path) -> None:
     assert content["choice"]["proof"]["proven"]
     assert content["choice"]["given_up"] == []
     assert not [c for c in content["cells"] if c["state"] in ("lost", "weakened")]
+
+
+def test_every_pool_is_planned_in_that_time_too() -> None:
+    by_pool: dict[str, list[Job]] = defaultdict(list)
+    for row in rows():
+        by_pool[row.place[0]].append(Job(row.label, row.declared, max(1, row.place[2])))
+    begun = time.process_time()
+    plans = [make(jobs, Pool(name, hosts=4, slots=8)) for name, jobs in sorted(by_pool.items())]
+    assert time.process_time() - begun < SECONDS
+    assert sum(len(e.placed) for plan in plans for e in plan.executors) == 613
+    assert all(plan.bound.seconds <= plan.finish <= plan.plain for plan in plans)

@@ -1,15 +1,16 @@
-"""A target graph of the 613 tests in sglang_ci.jsonl, as `bazel query` prints one."""
+"""A target graph of the 613 tests of SGLang's statistics, as `bazel query` prints one."""
 
 from __future__ import annotations
 
 import json
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent / "sglang_ci.jsonl"
+from tools.plumb.sglang_stats.stats import Measured, measured
+
 _RUNNER = re.compile(r"(?P<stage>\w+-\w)-test-(?:deepep-)?(?:cpu|(?P<gpus>\d)-gpu-(?P<kind>\w+))")
 # What the field's runners are.
 _KINDS = {
@@ -36,13 +37,8 @@ _CASES = (
 
 
 @dataclass(frozen=True)
-class Row:
-    """A file in a suite. path: below the folder of tests."""
-
-    path: str
-    backend: str
-    suite: str
-    seconds: int
+class Row(Measured):
+    """A file in a suite, and the target that stands for it."""
 
     @property
     def label(self) -> str:
@@ -80,7 +76,7 @@ class Row:
 
 def rows() -> list[Row]:
     """All rows of the data."""
-    return [Row(**json.loads(line)) for line in DATA.read_text().splitlines()]
+    return [Row(*astuple(row)) for row in measured()]
 
 
 def write(folder: Path) -> Path:
