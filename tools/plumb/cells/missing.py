@@ -31,8 +31,14 @@ SENTENCES = {
     Lack.LEVEL: "only another level",
     Lack.ARCHITECTURE: "only another architecture",
 }
-# Of tests that lack as many things each, the one whose lack comes first here explains the cell.
+# Of what one test lacks, that which comes first here says most.
 _TELLING = tuple(Lack)
+# Of tests that lack as many things each the one comes first that asserts most for the cell: what
+# runs there at all, then what was meant to run there, then what runs elsewhere.
+_NEAREST = (
+    *(Lack.NIGHTLY, Lack.LABELLED, Lack.CADENCE, Lack.LEVEL),
+    *(Lack.NEVER_RUNS, Lack.SKIPPED, Lack.ARCHITECTURE),
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def near(model: Model, cell: Cell) -> tuple[Near, ...]:
             short,
             key=lambda one: (
                 len(one.lacks),
-                [_TELLING.index(lack) for lack in one.lacks],
+                [_NEAREST.index(lack) for lack in one.lacks],
                 one.test.label,
             ),
         )

@@ -35,6 +35,11 @@ def test_a_covered_cell_is_not_missing() -> None:
             "only tests that never run: tagged manual",
         ),
         (
+            replace(GUARD, arch="cpu", skipped_on={"cpu": "no GPU"}),
+            Lack.NEVER_RUNS,
+            "only tests that never run: skipped on its own architecture",
+        ),
+        (
             replace(GUARD, skipped_on={"sm90": "no int8 there"}),
             Lack.SKIPPED,
             "skipped on that architecture: no int8 there",
@@ -78,3 +83,30 @@ def test_the_test_that_lacks_least_gives_the_reason() -> None:
     assert found.reason is Lack.NIGHTLY
     assert [one.test.label for one in found.near] == ["//t:z_close", "//t:far"]
     assert found.near[1].lacks == (Lack.LABELLED, Lack.ARCHITECTURE)
+
+
+def test_the_nearest_is_told_by_the_number_of_its_lacks_first() -> None:
+    rarer_elsewhere = replace(GUARD, label="//t:a", arch="sm100", cadence="nightly")
+    elsewhere = replace(GUARD, label="//t:b", arch="sm100")
+
+    found = explain(model(rarer_elsewhere, elsewhere), WANTED)
+
+    assert found.reason is Lack.ARCHITECTURE
+    assert [one.test.label for one in found.near] == ["//t:b", "//t:a"]
+
+
+def test_of_tests_that_lack_one_thing_each_the_one_that_runs_there_is_nearest() -> None:
+    tests = [
+        replace(GUARD, label="//t:a_elsewhere", arch="sm100"),
+        replace(GUARD, label="//t:b_skips", skipped_on={"sm90": ""}),
+        replace(GUARD, label="//t:c_disabled", idle="disabled"),
+        replace(GUARD, label="//t:d_e2e", level="e2e"),
+        replace(GUARD, label="//t:e_weekly", cadence="weekly"),
+        replace(GUARD, label="//t:f_labelled", cadence="labelled"),
+        replace(GUARD, label="//t:g_nightly", cadence="nightly"),
+    ]
+
+    found = explain(model(*tests), WANTED)
+
+    assert [one.test.label for one in found.near] == [test.label for test in reversed(tests)]
+    assert found.sentence == "only nightly"

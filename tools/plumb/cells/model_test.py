@@ -20,6 +20,7 @@ def h100(label: str = "//t:a_h100", cadence: str = "per-commit", level: str = "l
         ("per-commit", "per-commit", True),
         ("per-commit", "nightly", True),
         ("per-commit", "labelled", True),
+        ("per-commit", "weekly", True),
         ("nightly", "per-commit", False),
         ("nightly", "weekly", True),
         ("weekly", "nightly", False),
@@ -57,6 +58,22 @@ def test_a_test_that_skips_itself_or_never_runs_covers_nothing() -> None:
 
     assert guard.covering(Cell("q", "sm90", "per-commit")) == ()
     assert guard.cells == ()
+
+
+def test_a_test_or_a_claim_that_says_no_level_is_of_any() -> None:
+    cell = Cell("q", "sm90", "per-commit")
+    unsaid = Test("//t:u", "h100", "sm90", 1, covers=("q",))
+    assert model(unsaid, q="layer").covering(cell) == (unsaid,)
+    assert model(h100()).covering(cell) == (h100(),)
+
+
+def test_a_test_of_a_weaker_level_gives_no_cell() -> None:
+    assert model(h100(level="layer"), q="e2e").cells == ()
+
+
+def test_a_claim_that_a_test_names_twice_has_the_test_once() -> None:
+    twice = Test("//t:t", "h100", "sm90", 1, covers=("q", "q"))
+    assert model(twice, q="layer").by_claim == {"q": (twice,)}
 
 
 def test_cells_are_those_demanded_and_those_given() -> None:
@@ -105,3 +122,15 @@ def test_tests_can_be_put_in_place_of_others() -> None:
 
     assert sorted(changed.tests) == ["//t:a_h100", "//t:new"]
     assert changed.claims["fresh"] == Claim("fresh")
+
+
+def test_claims_that_nobody_registers_go_with_the_last_test_that_names_them() -> None:
+    fresh = Test("//t:new", covers=("fresh",))
+    guard = Model({"q": Claim("q", label="//c:q"), "fresh": Claim("fresh")}, {"//t:new": fresh})
+
+    assert sorted(guard.with_tests([]).claims) == ["q"]
+    assert sorted(guard.with_tests([fresh]).claims) == ["fresh", "q"]
+
+
+def test_problems_of_the_declarations_are_not_those_of_what_is_left() -> None:
+    assert Model({}, {}, ("a problem",)).without([]).problems == ()

@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 
 from tools.plumb.cells.model import CADENCES, LEVELS, Claim, Test
 from tools.plumb.cells.names import nearest
+from tools.plumb.cells.suites import SUITE, members
 from tools.plumb.cells.tags import NO_MACHINE, SINGLE, is_skip, values
 from tools.plumb.graph import Graph, Target
-
-_SUITE = "test_suite"
 
 
 def of_claims(claims: Mapping[str, Claim], archs: Collection[str]) -> list[str]:
@@ -59,11 +58,11 @@ def of_suites(graph: Graph, tests: Mapping[str, Test]) -> list[str]:
     """Suites in which no test runs: Bazel would call them a success."""
     found = []
     for label, target in sorted(graph.targets.items()):
-        if target.rule_class != _SUITE or target.is_manual:
+        if target.rule_class != SUITE or target.is_manual:
             continue
-        members = _members(graph, label)
-        if not any(_counts(graph.targets[name], tests[name]) for name in members & tests.keys()):
-            what = "tests that never run" if members & tests.keys() else "no test at all"
+        inside = members(graph, label)
+        if not any(_counts(graph.targets[name], tests[name]) for name in inside & tests.keys()):
+            what = "tests that never run" if inside & tests.keys() else "no test at all"
             found.append(f"suite {label} holds {what}, and would pass: add one, or delete it")
     return found
 
@@ -131,25 +130,3 @@ def _covering(test: Test, claims: Mapping[str, Claim]) -> list[str]:
 def _counts(target: Target, test: Test) -> bool:
     # A pool without a machine is known of, and filtered by its tag: nothing passes unseen.
     return test.runs or NO_MACHINE in target.tags
-
-
-def _members(graph: Graph, suite: str) -> set[str]:
-    """The tests that Bazel takes a suite for: listed ones, filtered by the tags of the suite."""
-    found: set[str] = set()
-    target = graph.targets[suite]
-    for label in target.deps:
-        inner = graph.targets.get(label)
-        if inner is not None:
-            found |= _members(graph, label) if inner.rule_class == _SUITE else {label}
-    # A suite's own 'manual' hides it from patterns, and filters nothing.
-    wanted = {tag.removeprefix("+") for tag in target.tags if tag[:1] != "-"} - {"manual"}
-    unwanted = {tag.removeprefix("-") for tag in target.tags if tag[:1] == "-"}
-    return {
-        label for label in found if wanted <= (has := _words(graph, label)) and not unwanted & has
-    }
-
-
-def _words(graph: Graph, label: str) -> set[str]:
-    # A test's size counts as a tag of it.
-    target = graph.targets[label]
-    return {*target.tags, str(target.attributes.get("size") or "medium")}

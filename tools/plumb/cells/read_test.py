@@ -53,6 +53,25 @@ def test_a_mapping_of_pools_gives_the_architecture() -> None:
     assert (model.tests["//x:t"].pool, model.tests["//x:t"].arch) == ("h100", "sm90")
 
 
+def test_a_gpu_whose_architecture_nobody_says_is_its_pool() -> None:
+    target = Target("//x:t", "rule", "py_test", {"tags": ["gpu", "seconds:2"]}, ())
+
+    assert (read(target).tests["//x:t"].pool, read(target).tests["//x:t"].arch) == ("gpu", "gpu")
+
+
+def test_a_claim_is_named_once_and_has_a_name() -> None:
+    target = test_target("//q:t", LINEAR, tags=(f"covers:{LINEAR}", "covers:"))
+
+    assert read(target).tests["//q:t"].covers == (LINEAR,)
+
+
+def test_sources_of_another_package_count_where_a_test_has_no_own() -> None:
+    attributes = {"tags": ["seconds:2"], "srcs": ["//shared:t_test.py"]}
+    target = Target("//x:t", "rule", "py_test", attributes, ("//shared:t_test.py",))
+
+    assert read(target).tests["//x:t"].srcs == ("//shared:t_test.py",)
+
+
 @pytest.mark.parametrize(
     ("tags", "idle", "skips"),
     [
@@ -124,6 +143,30 @@ def test_a_manual_test_that_a_suite_lists_runs() -> None:
             test_target("//q:t", LINEAR, tags=("skipped_on:sm100 no int8",)),
             "//q:t: tag 'skipped_on:sm100 no int8': wanted skipped_on:ARCH (why), as for sm100",
         ),
+        (
+            test_target("//q:t", LINEAR, tags=("seconds:0",), seconds=None),
+            "//q:t: tag 'seconds:0': wanted a whole number of 1 or more",
+        ),
+        (
+            Target("//q:t", "rule", "py_test", {"tags": ["cpu", "gpus:2"]}, ()),
+            "//q:t: tag 'cpu' contradicts 2 GPUs: drop one",
+        ),
+        (
+            Target("//q:t", "rule", "py_test", {"tags": [f"covers:{LINEAR}", "seconds:2"]}, ()),
+            f"//q:t: covers {LINEAR} and declares no level: add level:layer, if it is one",
+        ),
+        (
+            Target("//c:x", "rule", "coverage_claim", {"claim": "x", "sentence": "So."}, ()),
+            "claim x (//c:x) demands nothing: write demands such as cpu:per-commit",
+        ),
+        (
+            Target("//c:x", "rule", "coverage_claim", {"claim": "x", "sentence": "So."}, ()),
+            "claim x (//c:x) has no level: write one of layer, e2e, perf, unit",
+        ),
+        (
+            claim_target("x", ":nightly"),
+            "claim x (//testing/claims:x) demands ':nightly', wanted ARCH:CADENCE: name one of ",
+        ),
         (test_target("//q:t", tags=("covers:",)), "//q:t: tag 'covers:' names no claim"),
         (
             claim_target("x", sentence=" "),
@@ -178,6 +221,10 @@ def test_a_suite_holds_what_its_tags_let_through(tags: tuple[str, ...], holds: b
     problems = read(test_target("//q:t", "a"), inner, outer).problems
 
     assert (problems == ()) is holds
+
+
+def test_a_suite_that_no_pattern_takes_may_be_empty() -> None:
+    assert read(suite_target("//q:later", tags=("manual",))).problems == ()
 
 
 def test_a_suite_of_a_pool_that_nobody_has_is_no_contradiction() -> None:

@@ -152,10 +152,9 @@ def _doubts(
                 for doubt in _between(ground, test, keeper):
                     found[test.label].setdefault(doubt)
             for near in cell.missing.near if cell.missing else ():
-                if near.test.label not in found:
-                    lacks = ", ".join(lack.replace("_", " ") for lack in near.lacks)
-                    doubt = f"{near.test.label} is no substitute for {cell.cell}: {lacks}"
-                    found[test.label].setdefault(doubt)
+                lacks = ", ".join(lack.replace("_", " ") for lack in near.lacks)
+                doubt = f"{near.test.label} is no substitute for {cell.cell}: {lacks}"
+                found[test.label].setdefault(doubt)
     for merge in change.merges:
         tests = [ground.model.tests[label] for label in merge.labels]
         for doubt in servers.unshared(ground.sources, tests):

@@ -1,19 +1,22 @@
 """What a change does, in made-up workspaces."""
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
 from tools.plumb.cells.made_up import claim_target, suite_target, test_target
-from tools.plumb.cells.model import Cell
+from tools.plumb.cells.model import Cell, Claim, Model, Test
 from tools.plumb.errors import PlumbError
+from tools.plumb.graph import Target
 from tools.plumb.trim import ground as grounds
 from tools.plumb.trim import waivers
 from tools.plumb.trim.answer import Answer, answer
-from tools.plumb.trim.change import Change, Labels, Merge, resolve
+from tools.plumb.trim.change import Change, Labels, Merge, merged_test, resolve
 from tools.plumb.trim.ground import Ground
 from tools.plumb.trim.made_up import ground_of, loaded
-from tools.plumb.trim.outcome import State, Verdict
+from tools.plumb.trim.outcome import State, Verdict, cell_changes
+from tools.plumb.trim.saving import Sum
 
 TODAY = datetime.date(2027, 1, 1)
 A = test_target("//t:a_test", "x", "y", pool="h100", seconds=100, gpus=2)
@@ -67,11 +70,25 @@ def test_what_remains_elsewhere_more_rarely_or_skipped_does_not_keep_a_cell(
     assert states(found)["x on sm90, per-commit"] is state
 
 
+def test_a_disabled_test_does_not_hide_one_that_runs_nightly_or_elsewhere() -> None:
+    disabled = test_target("//t:b_test", "x", "y", pool="h100", tags=("disabled",))
+    nightly = test_target("//t:c_test", "x", pool="h100", cadence="nightly")
+    elsewhere = test_target("//t:d_test", "y", pool="b200")
+    found = asked(ground_of(A, disabled, nightly, elsewhere), "//t:a_test")
+    assert found.refused[:2] == [
+        "weakened: x on sm90, per-commit (only nightly)",
+        "weakened: y on sm90, per-commit (only another architecture)",
+    ]
+    assert found.dropped[0].verdict is Verdict.WEAKENS
+
+
 def test_a_test_of_another_level_weakens() -> None:
-    claims = [claim_target(name, "sm90:per-commit", level="e2e") for name in "xy"]
-    whole = test_target("//t:a_test", "x", "y", pool="h100", level="e2e")
-    ground = ground_of(*claims, whole)
-    assert states(asked(ground, "//t:a_test"))["x on sm90, per-commit"] is State.LOST
+    whole = Test("//t:a", "h100", "sm90", 1, 9, level="e2e", covers=("x",))
+    part = replace(whole, label="//t:b", level="layer")
+    before = Model({"x": Claim("x", "So.", "e2e")}, {test.label: test for test in (whole, part)})
+    (change,) = cell_changes(before, before.without(["//t:a"]), Change(("//t:a",)))
+    assert change.state is State.WEAKENED
+    assert change.missing is not None and change.missing.sentence == "only another level"
 
 
 def test_savings_are_those_of_each_suite_and_pool() -> None:
@@ -87,12 +104,52 @@ def test_savings_are_those_of_each_suite_and_pool() -> None:
     assert found.total.before.seconds == 107 and found.total.after.seconds == 17
 
 
+def test_what_never_runs_saves_nothing_and_what_declares_no_seconds_is_counted() -> None:
+    ground = ground_of(
+        test_target("//t:a_test", pool="h100", seconds=100, tags=("disabled",)),
+        test_target("//t:b_test", pool="h100", seconds=None),
+        test_target("//t:c_test", pool="h100", seconds=7, cadence="nightly"),
+        test_target("//t:d_test", seconds=1),
+    )
+    found = asked(ground, "//t:a_test", "//t:b_test", "//t:c_test")
+    assert found.total.before == Sum(3, 8, 7, 1)
+    assert found.total.change == Sum(-2, -7, -7, -1)
+    assert {n: s.change for n, s in found.suites.items()} == {
+        "nightly-h100": Sum(-1, -7, -7),
+        "per-commit-h100": Sum(-1, 0, 0, -1),
+    }
+
+
+def test_what_an_added_test_alone_covers_is_won() -> None:
+    ground = ground_of(A, test_target("//t:b_test", "x", "z", pool="h100"))
+    found = asked(ground, add=("//t:b_test",))
+    assert states(found) == {
+        "x on sm90, per-commit": State.KEPT,
+        "z on sm90, per-commit": State.WON,
+    }
+
+
 def test_a_suite_must_not_lose_its_last_test() -> None:
     suite = suite_target("//:quick", "//t:a_test")
     ground = ground_of(A, suite, test_target("//t:b_test", "x", "y", pool="h100"))
     found = asked(ground, "//t:a_test")
     assert found.emptied == ("//:quick",)
     assert "suite //:quick would hold no test that runs, and pass" in found.refused
+
+
+def test_a_suite_is_emptied_if_its_tags_keep_out_what_is_left() -> None:
+    other = test_target("//t:b_test", "x", "y", pool="h100", tags=("slow",))
+    suite = suite_target("//:quick", "//t:a_test", "//t:b_test", tags=("-slow",))
+    ground = ground_of(A, other, suite)
+    assert ground.suites == {"//:quick": ("//t:a_test",)}
+    assert asked(ground, "//t:a_test").emptied == ("//:quick",)
+
+
+def test_a_suite_of_which_nothing_ran_before_is_not_emptied() -> None:
+    disabled = test_target("//t:c_test", tags=("disabled", "suite:old"))
+    suite = suite_target("//:later", "//t:c_test", tags=("manual",))
+    ground = ground_of(A, test_target("//t:b_test", "x", "y", pool="h100"), disabled, suite)
+    assert asked(ground, "//t:a_test", "//t:c_test").emptied == ()
 
 
 def test_an_added_test_that_skips_itself_promises_what_it_does_not_give() -> None:
@@ -109,10 +166,32 @@ def test_an_added_test_that_skips_itself_promises_what_it_does_not_give() -> Non
     assert "t/n_test.py:1 skips if get_device_sm() >= 100: no build" in found.refused[0]
 
 
-def test_a_test_without_claim_and_one_that_never_ran_say_so() -> None:
-    ground = ground_of(test_target("//t:a_test"), test_target("//t:b_test", tags=("manual",)))
-    verdicts = [d.verdict for d in asked(ground, "//t:a_test", "//t:b_test").dropped]
-    assert verdicts == [Verdict.NO_CLAIM, Verdict.NEVER_RAN]
+def test_an_added_test_promises_nothing_of_where_it_does_not_run() -> None:
+    claim = claim_target("x", "sm90:per-commit", "sm100:per-commit")
+    found = asked(
+        ground_of(claim, test_target("//t:n_test", "x", pool="h100")), add=("//t:n_test",)
+    )
+    assert (found.unmet, found.missing_elsewhere, found.refused) == ((), 1, [])
+
+
+def test_a_waiver_accepts_what_is_promised_in_vain() -> None:
+    claim = claim_target("x", "sm100:per-commit")
+    new = test_target("//t:n_test", "x", pool="b200", tags=("skipped_on:sm100",))
+    held = waivers.Waiver(Cell("x", "sm100", "per-commit"), "why", "who", TODAY)
+    ground = ground_of(claim, new)
+    assert len(asked(ground, add=("//t:n_test",)).refused) == 1
+    assert asked(ground, add=("//t:n_test",), held=(held,)).refused == []
+
+
+def test_a_test_without_claim_and_those_that_never_ran_say_so() -> None:
+    ground = ground_of(
+        test_target("//t:a_test"),
+        test_target("//t:b_test", tags=("manual",)),
+        test_target("//t:c_test", "x", tags=("skipped_on:cpu",)),
+    )
+    found = asked(ground, "//t:a_test", "//t:b_test", "//t:c_test")
+    verdicts = [dropped.verdict for dropped in found.dropped]
+    assert verdicts == [Verdict.NO_CLAIM, Verdict.NEVER_RAN, Verdict.NEVER_RAN]
 
 
 def test_a_waiver_accepts_a_loss_and_an_idle_or_expired_one_is_refused() -> None:
@@ -127,6 +206,14 @@ def test_a_waiver_accepts_a_loss_and_an_idle_or_expired_one_is_refused() -> None
     assert len(asked(ground, "//t:a_test", held=(held("y", yesterday),)).refused) == 2
     (idle,) = asked(ground, "//t:a_test", held=(held("y", tomorrow), held("x", tomorrow))).refused
     assert "the waiver of x on sm90, per-commit by who matches no loss" in idle
+    (expired,) = asked(ground, "//t:b_test", held=(held("y", yesterday),)).refused
+    assert "the waiver of y on sm90, per-commit by who expired" in expired
+
+
+def test_a_waiver_of_what_an_earlier_trim_gave_up_is_not_idle() -> None:
+    ground = ground_of(A, test_target("//t:b_test", "x", pool="h100"))
+    given_up = waivers.Waiver(Cell("x", "sm100", "per-commit"), "why", "who", TODAY)
+    assert asked(ground, "//t:b_test", held=(given_up,)).refused == []
 
 
 def test_merged_tests_are_as_long_as_the_longest_and_keep_the_claims_of_all() -> None:
@@ -138,7 +225,10 @@ def test_merged_tests_are_as_long_as_the_longest_and_keep_the_claims_of_all() ->
     )
     found = asked(ground, merges=(Merge(("//t:a_test", "//t:b_test")),))
     assert found.total.change.seconds == -40
-    assert set(states(found).values()) == {State.KEPT}
+    assert states(found) == {
+        "x on sm90, per-commit": State.KEPT,
+        "y on sm90, per-commit": State.KEPT,
+    }
     assert found.merged["//t:a_test"].covers == ("x", "y")
     assert found.doubts == {
         "//t:b_test": (
@@ -207,11 +297,27 @@ def test_what_cannot_be_meant_is_refused(
     assert said in str(error.value)
 
 
-def test_tests_of_two_pools_are_no_merge() -> None:
-    tests = [test_target("//t:a_test", "x"), test_target("//t:b_test", "x", pool="h100")]
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (test_target("//t:b_test", "x"), "pool (//t:a_test h100, //t:b_test cpu)"),
+        (test_target("//t:b_test", "x", pool="h100", gpus=2), "gpus (//t:a_test 1, //t:b_test 2)"),
+        (test_target("//t:b_test", "x", pool="h100", cadence="nightly"), "cadence (//t:a_test"),
+        (test_target("//t:b_test", "x", pool="h100", level="e2e"), "level (//t:a_test layer"),
+    ],
+)
+def test_tests_of_two_places_cadences_or_levels_are_no_merge(other: Target, said: str) -> None:
+    tests = [test_target("//t:a_test", "x", pool="h100"), other]
     files = {f"t/{n}_test.py": SERVER.format(f"--{n}") for n in "ab"}
-    with pytest.raises(PlumbError, match=r"they differ in pool \(//t:a_test cpu, //t:b_test h100"):
+    with pytest.raises(PlumbError) as error:
         asked(ground_of(*tests, files=files), merges=(Merge(("//t:a_test", "//t:b_test")),))
+    assert f"they differ in {said}" in str(error.value)
+
+
+def test_a_merge_with_a_test_of_unknown_length_has_no_length() -> None:
+    tests = {label: Test(label, seconds=s) for label, s in (("//t:a", 5), ("//t:b", None))}
+    assert merged_test(Model({}, tests), Merge(("//t:a", "//t:b"))).seconds is None
+    assert merged_test(Model({}, tests), Merge(("//t:a", "//t:b"), 9)).seconds == 9
 
 
 @pytest.mark.parametrize(

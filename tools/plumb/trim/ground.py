@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from tools.plumb.cells.load import Loaded
 from tools.plumb.cells.model import Model, Test
+from tools.plumb.cells.suites import SUITE, members
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import Graph
 from tools.plumb.trim.propose.dead import machine_of
 from tools.plumb.trim.source.read import Sources
 
-_SUITE = "test_suite"
 _SHOWN = 12
 
 
@@ -51,9 +51,9 @@ def of(loaded: Loaded) -> Ground:
     tests = {label: _skipping(test, skips.get(label)) for label, test in model.tests.items()}
     corrected = replace(model, tests=tests)
     suites = {
-        label: tuple(sorted(_members(loaded.graph, label) & tests.keys()))
+        label: tuple(sorted(members(loaded.graph, label) & tests.keys()))
         for label, target in sorted(loaded.graph.targets.items())
-        if target.rule_class == _SUITE
+        if target.rule_class == SUITE
     }
     undeclared = tuple((label, arch, why) for label, (arch, why) in sorted(skips.items()))
     return Ground(
@@ -90,17 +90,3 @@ def _skipping(test: Test, skip: tuple[str, str] | None) -> Test:
     if skip is None:
         return test
     return replace(test, skipped_on={**test.skipped_on, skip[0]: skip[1]})
-
-
-def _members(graph: Graph, suite: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [suite]
-    while waiting:
-        target = graph.targets.get(waiting.pop())
-        for label in target.deps if target else ():
-            if label not in found:
-                found.add(label)
-                inner = graph.targets.get(label)
-                if inner is not None and inner.rule_class == _SUITE:
-                    waiting.append(label)
-    return found

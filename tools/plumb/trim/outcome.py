@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tools.plumb.cells.missing import Lack, Missing, explain
@@ -77,12 +77,18 @@ def cell_changes(before: Model, after: Model, change: Change) -> list[CellChange
             found.append(CellChange(cell, State.KEPT if old else State.WON, old, new))
             continue
         missing = explain(after, cell)
-        if not old:
-            state = State.STILL_MISSING
-        else:
+        state = State.STILL_MISSING
+        if old:
+            missing = _of_what_remains(missing)
             state = State.LOST if missing.reason in _NOTHING_LEFT else State.WEAKENED
         found.append(CellChange(cell, state, old, (), missing))
     return found
+
+
+def _of_what_remains(missing: Missing) -> Missing:
+    """The same, told by the tests that still assert something, if there is any."""
+    near = sorted(missing.near, key=lambda one: any(lack in _NOTHING_LEFT for lack in one.lacks))
+    return replace(missing, reason=near[0].lacks[0], near=tuple(near)) if near else missing
 
 
 def dropped(before: Model, change: Change, changes: Sequence[CellChange]) -> list[Dropped]:

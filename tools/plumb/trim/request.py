@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -87,8 +88,8 @@ class Request:
             raise PlumbError(
                 f"--format markdown writes a pull request's text, of {Question.CHANGE}."
             )
-        if self.seconds <= 0:
-            raise PlumbError(f"--seconds {self.seconds:g}: wanted more than 0.")
+        if not 0 < self.seconds < math.inf:
+            raise PlumbError(f"--seconds {self.seconds:g}: wanted a number above 0.")
 
 
 def weights(given: tuple[str, ...], claims: list[str]) -> dict[str, int]:

@@ -99,6 +99,7 @@ def _optimise(
     # scipy takes half a second to load, and nothing else of plumb needs it.
     from tools.plumb.trim.optimise.choice import choose
 
+    waivers.require_claims(held, ground.model.claims.keys())
     labels = Labels(ground.model.tests, ground.suites)
     add = resolve(labels, (), (), request.add).add
     wish = Wish(

@@ -73,6 +73,34 @@ def test_proposals_and_the_optimum_are_printed(capsys: pytest.CaptureFixture[str
     assert choice["given_up"] == [{"claim": "y", "arch": "sm90", "cadence": "per-commit"}]
 
 
+def test_the_optimum_gives_up_what_a_waiver_accepts_until_its_day(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def kept(expires: str) -> int:
+        assert ask(Request(optimise=True, output=Format.JSON), waived(expires)) is ExitCode.OK
+        return int(json.loads(capsys.readouterr().out)["choice"]["gpu_seconds"])
+
+    def waived(expires: str) -> dict[str, str]:
+        return {PATH: WAIVER.format(expires)}
+
+    assert kept("2027-01-01") == 10
+    assert kept("2026-12-31") == 200
+
+
+def test_the_optimum_may_do_without_a_test_that_is_to_be_added(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert ask(Request(optimise=True, add=("//t:b_test",), output=Format.JSON)) is ExitCode.OK
+    content = json.loads(capsys.readouterr().out)
+    assert content["dropped"] == []
+    assert content["saving"]["total"]["change"]["tests"] == 0
+
+
+def test_a_waiver_of_no_claim_is_refused_by_the_optimiser_too() -> None:
+    with pytest.raises(PlumbError, match="unknown claim 'y_'"):
+        ask(Request(optimise=True), {PATH: WAIVER.format("2027-01-01").replace("y on", "y_ on")})
+
+
 def test_evidence_proves_names_exceptions_or_says_what_it_lacks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +153,9 @@ def test_a_file_that_is_no_evidence_is_refused(tmp_path: Path, text: str) -> Non
         (Request(optimise=True, measured=Path("m")), "--measured says something of --propose"),
         (Request(propose=True, output=Format.MARKDOWN), "--format markdown"),
         (Request(optimise=True, weights=("a=1",)), "give one"),
-        (Request(optimise=True, seconds=0), "--seconds 0: wanted more than 0"),
+        (Request(optimise=True, seconds=0), "--seconds 0: wanted a number above 0"),
+        (Request(optimise=True, seconds=float("nan")), "--seconds nan: wanted a number above 0"),
+        (Request(optimise=True, seconds=float("inf")), "--seconds inf: wanted a number above 0"),
     ],
 )
 def test_one_thing_is_asked_at_a_time(request_: Request, said: str) -> None:

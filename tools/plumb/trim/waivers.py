@@ -97,6 +97,16 @@ class Judged:
         return frozenset(waiver.cell for waiver in self.accepted)
 
 
+def require_claims(waivers: Sequence[Waiver], claims: Collection[str]) -> None:
+    """Raises PlumbError for a waiver of a claim that does not exist, naming the nearest."""
+    for number, waiver in enumerate(waivers, 1):
+        if waiver.cell.claim not in claims:
+            raise PlumbError(
+                f"{PATH}: waiver {number} names an unknown claim '{waiver.cell.claim}': "
+                f"{nearest(waiver.cell.claim, claims)}"
+            )
+
+
 def judge(
     waivers: Sequence[Waiver],
     uncovered: Collection[Cell],
@@ -106,14 +116,9 @@ def judge(
     """Which waivers hold.
 
     uncovered: every cell that nothing covers after the change. claims: those that exist.
-    Raises PlumbError for a waiver of an unknown claim, naming the nearest.
+    Raises PlumbError as `require_claims` does.
     """
-    for number, waiver in enumerate(waivers, 1):
-        if waiver.cell.claim not in claims:
-            raise PlumbError(
-                f"{PATH}: waiver {number} names an unknown claim '{waiver.cell.claim}': "
-                f"{nearest(waiver.cell.claim, claims)}"
-            )
+    require_claims(waivers, claims)
     expired = tuple(w for w in waivers if w.expired(today))
     lasting = [w for w in waivers if not w.expired(today)]
     return Judged(

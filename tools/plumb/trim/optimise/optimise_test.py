@@ -9,7 +9,9 @@ import pytest
 from tools.plumb.cells.model import LABELLED, NIGHTLY, PER_COMMIT, Claim, Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.trim.change import Merge
+from tools.plumb.trim.optimise.budget import Within
 from tools.plumb.trim.optimise.choice import choose
+from tools.plumb.trim.optimise.cover import Answer
 from tools.plumb.trim.optimise.problem import Problem, of_model
 from tools.plumb.trim.optimise.result import Wish
 
@@ -124,3 +126,45 @@ def test_a_negative_budget_and_nothing_to_keep_are_refused() -> None:
         choose(simple(gpu_test("//a", 5, "x")), (), Wish(budget=-1))
     with pytest.raises(PlumbError, match="there is nothing to keep"):
         choose(simple(gpu_test("//a", 5)), (), Wish())
+
+
+def test_a_test_that_has_to_stay_and_covers_nothing_is_paid_for() -> None:
+    model = simple(gpu_test("//a", 7, "x"), gpu_test("//b", 10))
+    choice = choose(model, (), Wish(keep={"//b"}))
+    assert (choice.gpu_seconds, choice.proof.value, choice.change.drop) == (17, 17, ())
+
+
+def test_a_test_is_in_one_merge_at_most() -> None:
+    model = simple(*(gpu_test(f"//{n}", 100, n) for n in "abc"))
+    merges = [Merge(("//a", "//b")), Merge(("//b", "//c")), Merge(("//a", "//c"))]
+    choice = choose(model, merges, Wish())
+    merged = [label for merge in choice.change.merges for label in merge.labels]
+    assert len(merged) == len(set(merged)) == 2
+    assert choice.gpu_seconds == 200
+
+
+def test_of_choices_worth_the_same_the_cheapest_is_taken() -> None:
+    model = simple(gpu_test("//a", 90, "x"), gpu_test("//b", 10, "x"), gpu_test("//c", 20, "x"))
+    assert choose(model, (), Wish(budget=1000)).change.drop == ("//a", "//c")
+
+
+@pytest.mark.parametrize(
+    ("bound", "proven"), [(10.0, True), (9.001, True), (9.0, False), (5.0, False)]
+)
+def test_a_cost_is_proven_if_no_whole_second_lies_below_it(bound: float, proven: bool) -> None:
+    found = Answer(np.ones(1, bool), 10, bound, 0)
+    assert found.proven is proven
+    assert found.gap == pytest.approx((10 - bound) / 10)
+
+
+@pytest.mark.parametrize(("bound", "proven"), [(10.0, True), (10.999, True), (11.0, False)])
+def test_a_weight_is_proven_if_no_whole_one_lies_above_it(bound: float, proven: bool) -> None:
+    found = Within(np.ones(1, bool), np.ones(1, bool), 10, bound, 0)
+    assert found.proven is proven
+    assert found.gap == pytest.approx((bound - 10) / 10)
+
+
+def test_claims_that_one_test_alone_holds_are_priced_together() -> None:
+    choice = choose(simple(gpu_test("//a", 10, "x", "y")), (), Wish())
+    prices = {price.claims: price.gpu_seconds for price in choice.prices}
+    assert prices == {("x", "y"): 10, ("x",): 0, ("y",): 0}

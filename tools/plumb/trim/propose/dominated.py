@@ -40,7 +40,7 @@ def _candidate(test: Test, others: dict[Cell, Test]) -> Candidate:
         (test.label, *sorted(used)),
         test.seconds or 0,
         test.gpu_seconds,
-        (*lines, f"those {len(used)} together: {together} GPU-s; they run anyway"),
+        (*lines, f"what covers it takes {together} GPU-s together, and runs anyway"),
     )
 
 

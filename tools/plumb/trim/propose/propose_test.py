@@ -1,10 +1,12 @@
 """Candidates in made-up workspaces."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tools.plumb.cells.made_up import test_target
+from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import SOURCE, Target
 from tools.plumb.history.store import Attempt, open_store
@@ -44,6 +46,26 @@ def test_a_twin_with_a_case_more_is_near_and_the_case_is_shown() -> None:
     assert any("+ def test_more(self): / + check(1)" in doubt for doubt in found.doubts)
 
 
+def test_flags_that_differ_are_no_doubt_of_a_threshold() -> None:
+    texts = {n: TEXT.format(n, "x", 0.5) for n in "ab"}
+    files = {f"t/{n}_test.py": text for n, text in texts.items()}
+    files["t/b_test.py"] = texts["b"].replace('"2"', '"4"')
+    ground = ground_of(on_h100("a"), on_h100("b"), files=files)
+    (found,) = twins.candidates(ground.sources)
+    assert found.doubts == () and "  flag --tp: 2 against 4" in found.evidence
+
+
+def test_small_files_and_those_that_share_half_their_lines_are_no_twins() -> None:
+    small = {f"t/{n}_test.py": f"def test_{n}(): pass" for n in "ab"}
+    assert twins.candidates(ground_of(on_h100("a"), on_h100("b"), files=small).sources) == []
+    half = TEXT.format("B", "x", 0.5) + "".join(
+        f"    def test_{n}(self): f{n}()\n" for n in "cdefg"
+    )
+    files = {"t/a_test.py": TEXT.format("A", "x", 0.5), "t/b_test.py": half}
+    ground = ground_of(on_h100("a"), on_h100("b"), files=files)
+    assert twins.candidates(ground.sources) == []
+
+
 def test_files_of_two_architectures_are_no_twins() -> None:
     files = {f"t/{n}_test.py": TEXT.format(n, "x", 0.5) for n in "ab"}
     ground = ground_of(on_h100("a"), test_target("//t:b_test", pool="b200"), files=files)
@@ -58,6 +80,15 @@ def test_servers_that_differ_in_orthogonal_flags_can_be_one() -> None:
     assert set(found.tests) == {"//t:a_test", "//t:b_test"}
     assert "one server: --a --b --tp 2" in found.evidence
     assert [merge.labels for merge in merges_of(ground)] == [found.tests]
+
+
+def test_servers_of_which_one_is_the_default_or_never_starts_are_not_proposed() -> None:
+    files = {f"t/{n}_test.py": TEXT.format(n, n, 0.5) for n in "ab"}
+    disabled = on_h100("b", tags=("disabled",))
+    assert servers.candidates(ground_of(on_h100("a"), disabled, files=files).sources) == []
+    files["t/b_test.py"] = files["t/b_test.py"].replace(', "--b"', "")
+    ground = ground_of(on_h100("a"), on_h100("b"), files=files)
+    assert servers.candidates(ground.sources) == []
 
 
 @pytest.mark.parametrize(
@@ -89,6 +120,21 @@ def test_what_one_pool_runs_is_alive() -> None:
     both[1].attributes["srcs"][0] = "//t:a_test.py"
     ground = ground_of(*both, files={"t/a_test.py": text})
     assert dead.candidates(ground.sources, ground.graph) == []
+
+
+def test_what_only_a_disabled_test_would_run_is_dead() -> None:
+    text = "@unittest.skipIf(get_device_sm() < 100, 'b200')\ndef test_a(): pass"
+    disabled = test_target("//t:a_test_b200", pool="b200", tags=("disabled",))
+    disabled.attributes["srcs"][0] = "//t:a_test.py"
+    ground = ground_of(on_h100("a"), disabled, files={"t/a_test.py": text})
+    titles = [c.title for c in dead.candidates(ground.sources, ground.graph)]
+    assert "t/a_test.py:2: test_a never runs in CI (1 of 1 cases)" in titles
+
+
+def test_a_file_that_starts_a_server_and_defines_no_test_is_dead() -> None:
+    ground = ground_of(on_h100("a"), files={"t/a_test.py": "launch_server('m', ['--tp', '2'])"})
+    (found,) = dead.candidates(ground.sources, ground.graph)
+    assert found.title == "t/a_test.py: nothing is collected"
 
 
 def test_disabled_unlisted_and_shadowed_tests_are_dead() -> None:
@@ -124,13 +170,22 @@ def test_of_two_tests_of_one_price_neither_dominates() -> None:
     assert dominated.candidates(ground.model) == []
 
 
+def test_a_test_of_unknown_length_dominates_nothing() -> None:
+    known = Test("//t:a", "h100", "sm90", 1, 10, covers=("x",))
+    unknown = replace(known, label="//t:b", seconds=None)
+    assert dominated.candidates(Model({}, {t.label: t for t in (known, unknown)})) == []
+
+
 def test_stale_seconds_are_those_twice_off_by_the_runs_p90(tmp_path: Path) -> None:
     file = tmp_path / "measured.jsonl"
     rows = [("//t:a_test", s) for s in [10] * 8 + [1146, 1146]]
-    rows += [("//t:b_test", 15), ("//t:c_test", 11), ("//t:unknown_test", 3)]
+    rows += [("//t:b_test", 15), ("//t:c_test", 11), ("//t:d_test", 13), ("//t:unknown_test", 3)]
     file.write_text("".join(f'{{"target": "{t}", "seconds": {s}}}\n' for t, s in rows))
     ground = ground_of(
-        on_h100("a", seconds=450), on_h100("b", seconds=300), on_h100("c", seconds=10)
+        on_h100("a", seconds=450),
+        on_h100("b", seconds=300),
+        on_h100("c", seconds=10),
+        on_h100("d", seconds=4),
     )
     found = stale.candidates(ground.model, stale.read(file))
     assert [c.title for c in found] == [
