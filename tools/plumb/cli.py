@@ -141,9 +141,17 @@ def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
 
+def _go_where_the_user_is() -> None:
+    # `bazel run` starts in the runfiles; a file's name is meant from where it was called.
+    called_in = os.environ.get("BUILD_WORKING_DIRECTORY")
+    if called_in and Path(called_in).is_dir():
+        os.chdir(called_in)
+
+
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
+    _go_where_the_user_is()
     # A graph is a million objects without cycles, which the collector would visit again and again.
     gc.disable()
     streams.open_missing()

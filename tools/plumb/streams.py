@@ -1,11 +1,14 @@
-"""Standard output and error as they may be: a terminal, a pipe that closes, a full disk, closed."""
+"""Where answers go, as it may be: a terminal, a file, a pipe that closes, a full disk, closed."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
@@ -59,6 +62,45 @@ def answering(console: Output) -> Iterator[None]:
             "Send it to a file or a pipe that takes it.",
             ExitCode.ENVIRONMENT,
         ) from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Writes the answer to a file that the user named: all of it, or the file is as it was.
+
+    A link is followed, and a device or a pipe is written to. Raises PlumbError if it cannot be.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        else:
+            _replace(path.resolve(), text.encode(errors="backslashreplace"))
+    except OSError as error:
+        raise PlumbError(
+            f"cannot write {path}: {error.strerror}. Name a file that you may write, in a folder "
+            "that is there.",
+            ExitCode.ENVIRONMENT,
+        ) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    # It can only be read by setting it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def give_up_stderr() -> None:

@@ -177,12 +177,7 @@ def _write(request: Request, loaded: load.Loaded, matrix: Matrix) -> None:
         with streams.answering(streams.stdout_console()):
             typer.echo(written)
         return
-    try:
-        request.file.write_text(f"{written}\n", encoding="utf-8")
-    except OSError as error:
-        raise PlumbError(
-            f"cannot write {request.file}: {error.strerror}.", ExitCode.ENVIRONMENT
-        ) from error
+    streams.write_file(request.file, f"{written}\n")
 
 
 def _as_text(request: Request, loaded: load.Loaded, matrix: Matrix) -> str:

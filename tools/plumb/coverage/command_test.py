@@ -171,6 +171,18 @@ def test_an_answer_that_cannot_be_written_ends_with_36(graph: Path, tmp_path: Pa
     assert "No such file or directory" in done.stderr
 
 
+def test_an_answer_that_cannot_be_written_whole_leaves_the_old_one(
+    graph: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    done = plumb(graph, "--format", "html", "--output", str(folder))
+
+    assert (done.returncode, list(tmp_path.iterdir())) == (36, [folder])
+    assert "Is a directory. Name a file that you may write" in " ".join(done.stderr.split())
+
+
 def test_declarations_that_contradict_themselves_are_no_success(tmp_path: Path) -> None:
     twice = test_target("//q:t", "a", tags=("cadence:nightly",))
     graph = write(tmp_path / "ws", graph_of(twice, suite_target("//q:nightly")))

@@ -100,6 +100,29 @@ def test_why_takes_a_path_and_a_label_relative_to_the_folder(workspace: Workspac
     assert "there is no target //sub:one" in wrong.stderr
 
 
+def test_files_are_named_from_where_bazel_run_was_called(workspace: Workspace) -> None:
+    called_in = workspace.root / "called in"
+    called_in.mkdir()
+    (called_in / "pool.toml").write_text("[[pool]]")
+
+    asked = workspace.plumb(
+        "plan", "--pools", "pool.toml", cwd=Path("/"), BUILD_WORKING_DIRECTORY=str(called_in)
+    )
+
+    assert asked.returncode == 2 and "pool.toml: pool 1 has no name" in asked.stderr
+
+
+def test_ctrl_c_while_the_program_loads_is_a_sentence(workspace: Workspace) -> None:
+    # A package of that name, found first, sends the signal as the loading comes to it.
+    (workspace.root / "jinja2.py").write_text("import os\nos.kill(os.getpid(), 2)\n")
+    path = os.pathsep.join([str(workspace.root), *sys.path])
+
+    stopped = workspace.plumb("history", "show", PYTHONPATH=path)
+
+    assert (stopped.returncode, stopped.stdout) == (8, "")
+    assert stopped.stderr == "plumb: interrupted\n"
+
+
 def test_a_tree_without_workspace_as_base_says_so(workspace: Workspace) -> None:
     workspace.write("lib/core.txt", "")
     workspace.commit()

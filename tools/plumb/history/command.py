@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tools.plumb import streams
-from tools.plumb.cache import cache_root, write_atomically
+from tools.plumb.cache import cache_root
 from tools.plumb.cells.load import of_workspace
 from tools.plumb.deps import calls, fix
 from tools.plumb.deps.command import with_interrupt
@@ -22,7 +22,8 @@ from tools.plumb.history import declared, junit, page, report
 from tools.plumb.history.events import Reading
 from tools.plumb.history.ingest import Ingested, ingest
 from tools.plumb.history.store import Store, open_store
-from tools.plumb.history.summary import Run, Summary, runs, summaries
+from tools.plumb.history.summary import Run, Summary, judged, runs, summaries
+from tools.plumb.limits import finite
 from tools.plumb.revision import Loader
 
 _EPILOG = """
@@ -152,9 +153,14 @@ def _register_answers(history: typer.Typer, open_loader: Open, command: type[Typ
             bool, typer.Option("--update", metavar="", help="Edit the BUILD files with buildozer.")
         ] = False,
         threshold: Annotated[
-            float, typer.Option(min=0, help="Share of the declared seconds that p90 may be off.")
+            float,
+            typer.Option(
+                min=0, callback=finite, help="Share of the declared seconds that p90 may be off."
+            ),
         ] = 0.25,
-        slack: Annotated[float, typer.Option(min=0, help="Seconds that p90 may be off.")] = 3.0,
+        slack: Annotated[
+            float, typer.Option(min=0, callback=finite, help="Seconds that p90 may be off.")
+        ] = 3.0,
         least_runs: Annotated[int, typer.Option(min=1, help="Passing runs that are needed.")] = 3,
         days: DaysOption = None,
         output: FormatOption = Format.TEXT,
@@ -192,7 +198,7 @@ def _words(found: Ingested, reading: Reading) -> str:
     if reading.count:
         lines = ", ".join(str(line) for line in reading.broken)
         more = ", …" if reading.count > len(reading.broken) else ""
-        words += f"; passed over, torn or too long: line {lines}{more}"
+        words += f"; passed over, torn, too long or of no possible run: line {lines}{more}"
     if not found.finished:
         words += "; it ends before the invocation does"
     return words
@@ -207,30 +213,37 @@ def _import(files: list[Path], pool: str, store: Path | None) -> NoReturn:
         for path in files:
             read = junit.read(path, pool)
             with opened.together():
+                # A report without timestamps has its file's, which a copy has not.
+                known = opened.knows(read.invocation.uuid)
                 opened.add_invocation(read.invocation)
-                new = sum(opened.add(attempt) for attempt in read.attempts)
+                new = 0 if known else sum(opened.add(attempt) for attempt in read.attempts)
             _say(f"{path}: {_attempts(new)}, {len(read.attempts) - new} known")
     raise typer.Exit(ExitCode.OK)
 
 
 class _Own:
-    """The runs that were asked for, sorted by label, and how often each test was cached."""
+    """The runs that were asked for, sorted by label, and how often each test was cached.
+
+    A run without a verdict, such as one that was cancelled, is left out.
+    """
 
     def __init__(self, store: Store, labels: str, since_ms: int) -> None:
-        self.runs: list[Run] = list(runs(store.attempts(labels, since_ms)))
+        # No label holds half a character, and SQLite takes none.
+        labels = labels.encode(errors="replace").decode()
+        self.runs: list[Run] = list(judged(runs(store.attempts(labels, since_ms))))
         self.served = store.served()
 
 
 def _runs(store: Path | None, labels: str, days: int | None) -> _Own:
     path = _path(store)
-    since = round(datetime.now(UTC).timestamp() * 1000) - days * _DAY if days else 0
+    since = max(round(datetime.now(UTC).timestamp() * 1000) - days * _DAY, 0) if days else 0
     with open_store(path) as opened:
         own = _Own(opened, labels, since)
     if not own.runs:
         of_days = f" of the last {days} days" if days else ""
         raise PlumbError(
-            f"{path} holds no run{of_days} of a test that matches '{labels}'. Quote a glob so that "
-            "the shell leaves it alone: '//testing/quant*'.",
+            f"{path} holds no run{of_days} of a test that matches '{labels}', or none that came to "
+            "a verdict. Quote a glob so that the shell leaves it alone: '//testing/quant*'.",
             ExitCode.USAGE,
         )
     return own
@@ -251,7 +264,7 @@ def _print(found: list[Summary], served: dict[str, int], output: Format) -> NoRe
 def _write_page(path: Path, found: list[Run], open_loader: Open, workspace: Path | None) -> None:
     tests = of_workspace(open_loader(workspace)).model.tests
     seconds = {label: test.seconds for label, test in tests.items()}
-    write_atomically(path.absolute(), page.render(found, seconds, "Test history").encode())
+    streams.write_file(path, page.render(found, seconds, "Test history"))
 
 
 def _seconds(

@@ -1,6 +1,7 @@
 """`plumb history` as a user calls it; what needs Bazel is tested by its parts."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,52 @@ def test_an_empty_answer_is_an_error(store: Path) -> None:
     assert "no run of a test that matches '//b*'" in message
     # The runs are of 2026; a day ago is later, or will be.
     assert "of the last 1 days" in sentence(plumb(store, "show", "//b*", "--days", "1"))
+
+
+def event(label: str, status: str, tag: str = "") -> str:
+    configured = {"id": {"targetConfigured": {"label": label}}, "configured": {"tag": ["gpu", tag]}}
+    own = {"testAttemptStartMillisEpoch": 9, "testAttemptDurationMillis": 5, "status": status}
+    result = {"id": {"testResult": {"label": label}}, "testResult": own}
+    return f"{json.dumps(configured)}\n{json.dumps(result)}\n"
+
+
+def test_names_are_neither_markup_nor_orders_to_the_terminal(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "odd.json"
+    file.write_text(event("//a:[/bold]\x1b[31m", "[/x]FAILED", "[red]pool"))
+    assert plumb(store, "ingest", file).exit_code == 0
+    shown = plumb(store, "show")
+    assert shown.exit_code == 0, shown.exception
+    for words in ("//a:[/bold]\\x1b[31m", "[/x]FAILED", "[red]pool"):
+        assert words in shown.stdout
+
+
+def test_runs_without_verdict_alone_are_no_answer(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cancelled.json"
+    file.write_text(event("//a:t", "NO_STATUS"))
+    assert plumb(store, "ingest", file).exit_code == 0
+    for command_name in ("show", "flaky"):
+        assert "none that came to a verdict" in sentence(plumb(store, command_name))
+
+
+@pytest.mark.parametrize("arguments", [["--days", "9" * 30], ["//a:bad*\udcff"]])
+def test_odd_questions_have_an_answer_or_a_sentence(store: Path, arguments: list[str]) -> None:
+    plumb(store, "ingest", DATA / "ran.json")
+    done = plumb(store, "show", *arguments)
+    assert done.exit_code == 0 or "that matches '//a:bad*?'" in " ".join(sentence(done).split())
+
+
+@pytest.mark.parametrize("option", ["--threshold", "--slack"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+def test_a_limit_that_is_no_number_is_wrong_usage(store: Path, option: str, value: str) -> None:
+    plumb(store, "ingest", DATA / "ran.json")
+    done = plumb(store, "seconds", option, value)
+    assert done.exit_code == 2 and option in done.stderr
+
+
+def test_a_copy_of_a_report_without_timestamp_changes_nothing(store: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        file = tmp_path / f"{number}.xml"
+        file.write_text('<testsuite><testcase file="t.py" time="1"/></testsuite>')
+        os.utime(file, (number, number))
+        assert plumb(store, "import", "junit", file).exit_code == 0
+    assert [one["runs"] for one in json.loads(plumb(store, "show", "--format=json").stdout)] == [1]

@@ -21,6 +21,9 @@ _KINDS = (
     b'"buildFinished"',
 )
 _WINDOW = 400  # an event's id stands first
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, beyond which no date can be written."""
+_MOST = 2**31 - 1  # of a run, a shard, an attempt: int32 in Bazel's protocol
 
 
 @dataclass(frozen=True)
@@ -133,29 +136,31 @@ def _parse(line: bytes, reading: Reading) -> Event | None:
     try:
         event = json.loads(line)
         return _event(event)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         reading.add(reading.lines)
         return None
 
 
 def _event(event: dict[str, Any]) -> Event | None:
-    """Raises KeyError, TypeError, ValueError or AttributeError if the event lacks what it needs."""
+    """Raises KeyError, TypeError, ValueError, OverflowError or AttributeError if the event lacks
+    what it needs, or has what no run can have.
+    """
     ident = event["id"]
     if "testResult" in ident and "testResult" in event:
         return _result(ident["testResult"], event["testResult"])
     if "targetConfigured" in ident and "configured" in event:
         label, tags = ident["targetConfigured"]["label"], event["configured"].get("tag", [])
-        return Configured(str(label), tuple(str(tag) for tag in tags))
+        return Configured(_text(label), tuple(_text(tag) for tag in tags))
     if "started" in ident and "started" in event:
         own = event["started"]
         start = _ms(own, "startTimeMillis", "startTime")
-        version = str(own.get("buildToolVersion", ""))
-        return Started(str(own["uuid"]), start, str(own.get("command", "")), version)
+        version = _text(own.get("buildToolVersion", ""))
+        return Started(_text(own["uuid"]), start, _text(own.get("command", "")), version)
     if "buildFinished" in ident and "finished" in event:
         return Finished()
     if "workspaceStatus" in ident and "workspaceStatus" in event:
         items = event["workspaceStatus"].get("item", [])
-        named = {item.get("key"): str(item.get("value", "")) for item in items}
+        named = {item.get("key"): _text(item.get("value", "")) for item in items}
         return Host(named["BUILD_HOST"]) if "BUILD_HOST" in named else None
     return None
 
@@ -165,28 +170,45 @@ def _result(ident: dict[str, Any], own: dict[str, Any]) -> Result:
     remotely = bool(execution.get("cachedRemotely"))
     cached = "local" if own.get("cachedLocally") else "remote" if remotely else ""
     return Result(
-        label=str(ident["label"]),
-        configuration=str(ident.get("configuration", {}).get("id", "")),
-        run=int(ident.get("run", 1)),
-        shard=int(ident.get("shard", 1)),
-        attempt=int(ident.get("attempt", 1)),
+        label=_text(ident["label"]),
+        configuration=_text(ident.get("configuration", {}).get("id", "")),
+        run=_within(int(ident.get("run", 1)), 1, _MOST),
+        shard=_within(int(ident.get("shard", 1)), 1, _MOST),
+        attempt=_within(int(ident.get("attempt", 1)), 1, _MOST),
         start_ms=_ms(own, "testAttemptStartMillisEpoch", "testAttemptStart"),
         ms=_duration(own),
-        status=str(own["status"]),
+        status=_text(own["status"]),
         cached=cached,
-        strategy=str(execution.get("strategy", "")),
-        host=str(execution.get("hostname", "")),
+        strategy=_text(execution.get("strategy", "")),
+        host=_text(execution.get("hostname", "")),
     )
+
+
+def _text(value: object) -> str:
+    """Raises TypeError, or ValueError for half a character, which cannot be stored."""
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()
+    return value
+
+
+def _within(value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise ValueError
+    return value
 
 
 def _ms(own: dict[str, Any], millis: str, stamp: str) -> int:
     """Milliseconds since 1970, from the field of Bazels up to 7 or the one that replaces it."""
     if millis in own:
-        return int(own[millis])
-    return round(datetime.fromisoformat(own[stamp].replace("Z", "+00:00")).timestamp() * 1000)
+        return _within(int(own[millis]), 0, LATEST_MS)
+    moment = datetime.fromisoformat(own[stamp].replace("Z", "+00:00"))
+    return _within(round(moment.timestamp() * 1000), 0, LATEST_MS)
 
 
 def _duration(own: dict[str, Any]) -> int:
     if "testAttemptDurationMillis" in own:
-        return int(own["testAttemptDurationMillis"])
-    return round(float(str(own["testAttemptDuration"]).removesuffix("s")) * 1000)
+        ms = int(own["testAttemptDurationMillis"])
+    else:
+        ms = round(float(str(own["testAttemptDuration"]).removesuffix("s")) * 1000)
+    return _within(ms, 0, LATEST_MS)

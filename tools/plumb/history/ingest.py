@@ -61,7 +61,11 @@ def ingest(path: Path, store: Store) -> tuple[Ingested, Reading]:
         try:
             found = _File(path, store).add(reading)
         except OSError as error:
-            raise PlumbError(f"{path}: {error.strerror}", ExitCode.ENVIRONMENT) from error
+            raise PlumbError(
+                f"cannot read {path}: {error.strerror}. Give the file that Bazel wrote under "
+                "--build_event_json_file.",
+                ExitCode.ENVIRONMENT,
+            ) from error
         if not found.invocations and not found.new + found.known:
             raise PlumbError(
                 f"{path} holds no event of a Bazel invocation ({reading.lines} lines, "

@@ -1,8 +1,10 @@
 """What Bazel 7.7.1 wrote (testdata), and the same damaged, into a store."""
 
 import json
+import sqlite3
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -236,3 +238,77 @@ def test_a_file_that_fails_midway_leaves_the_store_as_it_was(
     with pytest.raises(KeyboardInterrupt):
         ingest(RAN, store)
     assert not list(store.attempts())
+
+
+def result(**changes: object) -> str:
+    own = {"testAttemptStartMillisEpoch": "9", "testAttemptDurationMillis": "5", "status": "PASSED"}
+    ident = {"label": "//a:t"}
+    for name, value in changes.items():
+        (ident if name in ("label", "run", "shard") else own)[name] = value  # type: ignore[assignment]
+    return json.dumps({"id": {"testResult": ident}, "testResult": own})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        result(testAttemptDurationMillis=10**30),
+        result(testAttemptDurationMillis=-1),
+        result(testAttemptStartMillisEpoch=10**17),
+        result(testAttemptStartMillisEpoch=-1),
+        result(testAttemptStartMillisEpoch=float("inf")),
+        result(run=10**40),
+        result(shard=0),
+        result(label="//a:\ud800"),
+        result(status=["PASSED"]),
+        '{"id": {"testResult": ' + "[" * 100_000 + "}",
+    ],
+    ids=lambda line: line[-60:],
+)
+def test_what_no_run_can_be_is_passed_over_and_the_rest_is_kept(
+    store: Store, tmp_path: Path, line: str
+) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(f"{line}\n{RAN.read_text()}")
+    found, reading = ingest(path, store)
+    assert (found.new, reading.count, reading.broken) == (5, 1, [1])
+
+
+def test_two_files_without_beginning_are_two_runs(store: Store, tmp_path: Path) -> None:
+    for start, status in ((1, "FAILED"), (2, "PASSED")):
+        path = tmp_path / f"{start}.json"
+        path.write_text(result(testAttemptStartMillisEpoch=start, status=status))
+        ingest(path, store)
+    assert [run.status for run in runs(store.attempts())] == ["FAILED", "PASSED"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("PRAGMA user_version = 1; CREATE TABLE other (x)", "is no history: .*Move it away"),
+        ("PRAGMA user_version = 7", "has schema 7, this plumb reads 1"),
+    ],
+)
+def test_a_database_of_another_kind_says_what_to_do(
+    tmp_path: Path, script: str, words: str
+) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+    with pytest.raises(PlumbError, match=words), open_store(path, create=True) as opened:
+        list(opened.attempts())
+
+
+def test_a_place_where_no_store_can_be_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path, words in (
+        (tmp_path, "is a folder, wanted a history's file"),
+        (file / "deep/history.sqlite", "cannot make the folder .*file/deep"),
+        (Path("/dev/full"), "Free some space there"),
+    ):
+        with pytest.raises(PlumbError, match=words), open_store(path, create=True):
+            pass
+    # An empty file is none, and asking does not make it one.
+    with pytest.raises(PlumbError, match="no history at"), open_store(file):
+        pass
+    assert file.stat().st_size == 0

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.plumb.errors import PlumbError
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.history.junit import read
+from tools.plumb.history.summary import runs
 
 PYTEST = """<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" errors="0"
 failures="1" skipped="2" tests="6" time="9.2" timestamp="2026-11-30T19:00:00+00:00" hostname="ci-7">
@@ -62,10 +63,47 @@ def test_a_file_attribute_goes_before_the_class_name(path: Path) -> None:
         (PYTEST.replace('time="4"', 'time="long"'), "case 'x' has time 'long'"),
         (PYTEST.replace('time="4"', 'time="-4"'), "wanted seconds"),
         (PYTEST.replace('time="4"', 'time="nan"'), "wanted seconds"),
+        (PYTEST.replace('time="4"', 'time="1,5"'), "has time '1,5', wanted seconds such as"),
+        (PYTEST.replace('time="4"', 'time="0,500"'), "wanted seconds"),
         (PYTEST.replace("2026-11-30T", "yesterday "), "wanted ISO 8601"),
+        (PYTEST.replace("2026-11-30T", "1926-11-30T"), "wanted one from 1970 to 9999"),
+        (PYTEST.replace("2026-11-30T19:00:00+00", "9999-12-31T23:59:00-08"), "from 1970 to 9999"),
+        ('<testsuite><testcase name="x"/></testsuite>', "case 'x' names no file, class or suite"),
     ],
 )
 def test_what_is_no_report_is_refused_by_name(path: Path, text: str, message: str) -> None:
     path.write_text(text)
-    with pytest.raises(PlumbError, match=message):
+    with pytest.raises(PlumbError, match=message) as caught:
         read(path, "cpu")
+    assert caught.value.code == ExitCode.ENVIRONMENT
+
+
+@pytest.mark.parametrize("encoding", ["no-such", "euc-jp", "base64"])
+def test_an_encoding_that_the_parser_does_not_know_is_no_traceback(
+    path: Path, encoding: str
+) -> None:
+    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>')
+    with pytest.raises(PlumbError, match=r"is no XML.*encoding"):
+        read(path, "cpu")
+
+
+def test_suites_of_one_file_and_time_are_one_attempt(path: Path) -> None:
+    suite = '<testsuite timestamp="2026-11-30T19:00:00">{}</testsuite>'
+    path.write_text(
+        "<testsuites>"
+        + suite.format('<testcase file="a.py" time="2"/>')
+        + suite.format('<testcase file="a.py" time="1"><failure/></testcase>')
+        + "</testsuites>"
+    )
+    (attempt,) = read(path, "cpu").attempts
+    assert (attempt.ms, attempt.status) == (3000, "FAILED")
+
+
+def test_suites_of_one_file_at_two_times_are_two_runs(path: Path) -> None:
+    path.write_text(
+        '<testsuites><testsuite timestamp="2026-11-30T19:00:00"><testcase file="a.py" time="2">'
+        '<failure/></testcase></testsuite><testsuite timestamp="2026-11-30T20:00:00">'
+        '<testcase file="a.py" time="1"/></testsuite></testsuites>'
+    )
+    found = runs(read(path, "cpu").attempts)
+    assert [(run.ms, run.status) for run in found] == [(2000, "FAILED"), (1000, "PASSED")]

@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from rich.table import Table
+from rich.text import Text
 
 from tools.plumb.history.declared import Edit
+from tools.plumb.history.events import LATEST_MS
 from tools.plumb.history.summary import Summary
 
 
 def moment(ms: int) -> str:
-    """`2026-11-30 19:32`, in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+    """`2026-11-30 19:32`, in UTC; of a time before 1970 or after 9999 the nearest."""
+    seconds = min(max(ms, 0), LATEST_MS) // 1000
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def plain(text: str) -> Text:
+    """A name as it is, no markup in it; what a terminal would obey is written as an escape."""
+    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
 
 
 def table(summaries: Sequence[Summary], served: dict[str, int]) -> Table:
@@ -28,11 +36,11 @@ def table(summaries: Sequence[Summary], served: dict[str, int]) -> Table:
     for one in summaries:
         times = one.seconds
         made.add_row(
-            *(one.label, one.pool, str(one.runs), str(served.get(one.label, 0))),
+            *(plain(one.label), plain(one.pool), str(one.runs), str(served.get(one.label, 0))),
             *(str(one.failed or ""), str(one.flaky or "")),
             f"{times.median:.1f}" if times else "",
             f"{times.p90:.1f}" if times else "",
-            f"{moment(one.last_ms)} {one.last_status}",
+            plain(f"{moment(one.last_ms)} {one.last_status}"),
         )
     return made
 
@@ -48,13 +56,13 @@ def drift_table(edits: Sequence[Edit]) -> Table:
         for drift in edit.drifts:
             times = drift.measured
             made.add_row(
-                drift.test.label,
+                plain(drift.test.label),
                 "" if drift.test.seconds is None else str(drift.test.seconds),
                 f"{times.median:.1f}",
                 f"{times.p90:.1f}",
                 str(times.count),
                 str(drift.wanted),
-                edit.by_hand,
+                plain(edit.by_hand),
             )
     return made
 

@@ -79,6 +79,10 @@ class Store:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    def knows(self, uuid: str) -> bool:
+        """True if that invocation was added before."""
+        return bool(self.rows("SELECT 1 FROM invocation WHERE uuid = ?", (uuid,)))
+
     @contextmanager
     def together(self) -> Iterator[Self]:
         """All that is added inside is kept, or none of it."""
@@ -170,30 +174,57 @@ class Store:
 def open_store(path: Path, create: bool = False) -> Iterator[Store]:
     """The history in that file.
 
-    Raises PlumbError: there is none (and it is not to be made), it is no history, or it is locked.
+    Raises PlumbError: there is none (and it is not to be made), it is no history, it is locked, or
+    it cannot be written.
     """
-    if not create and not path.is_file():
+    if path.is_dir():
+        raise PlumbError(
+            f"{path} is a folder, wanted a history's file: name one in it.", ExitCode.ENVIRONMENT
+        )
+    if not create and (not path.is_file() or not path.stat().st_size):
         raise PlumbError(
             f"no history at {path}. Make one: run Bazel with --build_event_json_file=FILE, then "
             f"`plumb history ingest FILE`.",
             ExitCode.ENVIRONMENT,
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path)
     try:
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
             _prepare(connection, path)
             yield Store(connection)
-    except sqlite3.OperationalError as error:
-        raise PlumbError(
-            f"{path}: SQLite says '{error}'. Another plumb may be writing, or the disk is full; "
-            "run it again.",
-            ExitCode.ENVIRONMENT,
-        ) from error
     except sqlite3.DatabaseError as error:
+        raise PlumbError(_words(path, error), ExitCode.ENVIRONMENT) from error
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         raise PlumbError(
-            f"{path} is no history: SQLite says '{error}'. Move it away, or name another --store.",
+            f"cannot make the folder {path.parent} for the history: {error.strerror}. Name a file "
+            "elsewhere with --store.",
             ExitCode.ENVIRONMENT,
         ) from error
+
+
+def _words(path: Path, error: sqlite3.DatabaseError) -> str:
+    """What is wrong with the history, and what to do."""
+    # A code of SQLite's is the kind in its low byte, and a finer one above.
+    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return f"{path} is being written by another plumb: SQLite says '{error}'. Run it again."
+    if kind == sqlite3.SQLITE_FULL:
+        return f"{path}: SQLite says '{error}'. Free some space there, or name another --store."
+    beyond = (
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+    )
+    if kind in beyond:
+        return (
+            f"{path} cannot be opened or written: SQLite says '{error}'. Name a file with --store "
+            "that you may write, in a folder that you may write."
+        )
+    return f"{path} is no history: SQLite says '{error}'. Move it away, or name another --store."
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -65,16 +65,30 @@ def runs(attempts: Iterable[Attempt]) -> Iterator[Run]:
     """The runs that these attempts, sorted by label, belong to, by label and start.
 
     Shards that different invocations ran are runs of their own: the sum would be of two states.
+    So are two first attempts at a shard under one invocation's name, as a file that lost its
+    beginning, two invocations in one file, and two suites of a JUnit report give them.
     """
     for _, own in groupby(attempts, lambda a: a.label):
         grouped: dict[tuple[str, str, int], list[Attempt]] = {}
         for one in own:
             grouped.setdefault((one.configuration, one.invocation, one.run), []).append(one)
-        found = [_run(parts) for parts in grouped.values()]
+        found = [_run(parts) for group in grouped.values() for parts in _apart(group)]
         whole = max((run.shards for run in found), default=0)
         yield from sorted(
             (run for run in found if run.shards == whole), key=lambda run: run.start_ms
         )
+
+
+def _apart(attempts: list[Attempt]) -> list[list[Attempt]]:
+    """The same in groups of which none has two attempts of one number at a shard."""
+    found: list[dict[tuple[int, int], Attempt]] = []
+    for one in attempts:
+        place = (one.shard, one.attempt)
+        group = next((group for group in found if place not in group), None)
+        if group is None:
+            found.append(group := {})
+        group[place] = one
+    return [list(group.values()) for group in found]
 
 
 def _run(attempts: list[Attempt]) -> Run:
@@ -96,10 +110,15 @@ def _run(attempts: list[Attempt]) -> Run:
     )
 
 
+def judged(every: Iterable[Run]) -> Iterator[Run]:
+    """Those with a verdict: not cancelled, nor left without a status."""
+    return (run for run in every if run.status not in _UNJUDGED)
+
+
 def summaries(every: Iterable[Run]) -> Iterator[Summary]:
     """A summary of each test, by label; `every` is sorted by it."""
     for label, group in groupby(every, lambda run: run.label):
-        own = [run for run in group if run.status not in _UNJUDGED]
+        own = list(judged(group))
         if not own:
             continue
         flaky = sum(run.status == "FLAKY" for run in own)

@@ -86,3 +86,15 @@ def test_p90_lies_between_order_statistics() -> None:
 
 def test_a_run_without_verdict_is_not_counted() -> None:
     assert not list(summaries(runs([attempt(1, "NO_STATUS")])))
+
+
+def test_two_first_attempts_of_one_invocation_are_two_runs() -> None:
+    # As two invocations whose lines alternate give them; each needed a second attempt once.
+    found = runs(
+        [
+            attempt(1, "FAILED", invocation=7),
+            attempt(2, ms=3000, invocation=7),
+            attempt(3, ms=2000, invocation=7, attempt=2),
+        ]
+    )
+    assert [(run.status, run.ms) for run in found] == [("FLAKY", 2000), ("PASSED", 3000)]
