@@ -59,7 +59,7 @@ def parse(text: str) -> tuple[PoolRule, ...]:
         for number, entry in enumerate(entries, 1):
             _check(entry, number)
         return tuple(PoolRule(**{**entry, "tags": tuple(entry["tags"])}) for entry in entries)
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
         raise PlumbError(
             f"{MAPPING_PATH} cannot be read: {error}. "
             "An entry is [[pool]] with name, tags and perhaps gpus and arch."

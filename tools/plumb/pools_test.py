@@ -48,6 +48,8 @@ def test_a_mapping_gives_plain_tests_a_pool_by_their_tags() -> None:
         '[[pool]]\nnom = "x"\n',
         "pool = 3",
         "x = [",
+        f"x = {'9' * 5000}",
+        f"x = {'[' * 5000}{']' * 5000}",
     ],
 )
 def test_a_mapping_that_cannot_be_understood_is_refused(text: str) -> None:

@@ -80,7 +80,7 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
     try:
         entries = tomllib.loads(text).get("rule", [])
         rules = tuple(Rule(**_hashable(entry)) for entry in entries)
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
         raise PlumbError(
             f"{POLICY_PATH} cannot be read: {error}. "
             "An entry is [[rule]] with pattern, affects, reason and perhaps even_if_owned."

@@ -105,6 +105,8 @@ def test_this_repositorys_policy_can_be_read() -> None:
     ("text", "says"),
     [
         ("[[rule]", "cannot be read"),
+        (f"x = {'9' * 5000}", "cannot be read"),
+        (f"x = {'[' * 5000}{']' * 5000}", "cannot be read"),
         ('[[rule]]\npatern = "x"\n', "patern"),
         (
             '[[rule]]\npattern = 5\naffects = "nothing"\nreason = ""\n',

@@ -58,7 +58,7 @@ def parse(text: str) -> Policy:
             dynamic=tuple(Dynamic(**entry) for entry in content.pop("dynamic", [])),
             absent=tuple(Absent(**entry) for entry in content.pop("absent", [])),
         )
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
         raise PlumbError(
             f"{POLICY_PATH} cannot be read: {error}. It holds [packages] with labels and "
             "[packages.imports], [[dynamic]] with file, modules, reason, and [[absent]] with "

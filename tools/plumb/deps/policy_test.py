@@ -32,6 +32,8 @@ def test_an_entry_is_found_by_its_file() -> None:
         ('[[dynamic]]\nfile = "a.py"\nmodules = "b"\nreason = "x"\n', "write a list"),
         ('[[absent]]\ntarget = 3\nname = "b"\nreason = "x"\n', "has target = 3"),
         ("[packages", "cannot be read"),
+        (f"x = {'9' * 5000}", "cannot be read"),
+        (f"x = {'[' * 5000}{']' * 5000}", "cannot be read"),
         ("packages = 3", "cannot be read"),
         ("[[absnt]]", "unknown table 'absnt'"),
     ],

@@ -22,6 +22,7 @@ from tools.plumb.deps.findings import matches
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.history.store import open_store
 from tools.plumb.history.summary import Summary, runs, summaries
+from tools.plumb.limits import finite
 from tools.plumb.plan import balance, config, report
 from tools.plumb.plan.choose import Chosen, choose
 from tools.plumb.plan.job import Job, Pool
@@ -107,7 +108,12 @@ def register(app: typer.Typer, open_loader: Open, command: type[TyperCommand]) -
         ] = placements.PER_COMMIT,
         finish_in: Annotated[
             float | None,
-            typer.Option(min=1, metavar="SECONDS", help="Use the fewest hosts that do it in time."),
+            typer.Option(
+                min=1,
+                callback=finite,
+                metavar="SECONDS",
+                help="Use the fewest hosts that do it in time.",
+            ),
         ] = None,
         history: Annotated[
             Path | None,

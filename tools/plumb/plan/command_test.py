@@ -147,6 +147,11 @@ def test_a_request_for_nothing_is_an_error(
         ('[[pool]]\nname = "cpu"\nhosts = true', "hosts = True, wanted a whole number"),
         ('[[pool]]\nname = "cpu"\nslots = 0', "slots = 0, wanted at least 1"),
         ('[[pool]]\nname = "cpu"\nstart_seconds = nan', "start_seconds = nan, wanted at least 0"),
+        ('[[pool]]\nname = "cpu"\nstart_seconds = inf', "start_seconds = inf, wanted at most"),
+        ('[[pool]]\nname = "cpu"\nhosts = 1000000000', "hosts = 1000000000, wanted at most"),
+        ('[[pool]]\nname = "cpu"\nhosts = 5000\nslots = 9', "wanted at most 10000 slots in all"),
+        (f"hosts = {'9' * 5000}", "is no TOML"),
+        (f"hosts = {'[' * 5000}{']' * 5000}", "is no TOML"),
         ('[[pool]]\nname = "cpu"\n[[pool]]\nname = "cpu"', "pool 2 is named 'cpu'"),
         ('[[pool]]\nname = "cpu"', "2 of the tests run in pool 'h100', which"),
         (POOLS.replace("slots = 2", ""), "//b:wide_h100 takes 2 GPUs of one host"),
@@ -157,6 +162,12 @@ def test_a_pool_file_that_is_wrong_is_refused_by_name(
 ) -> None:
     (folder / "pool.toml").write_text(text)
     assert message in sentence(plumb(folder))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0"])
+def test_a_time_that_is_no_number_is_wrong_usage(folder: Path, value: str) -> None:
+    done = plumb(folder, "--finish-in", value)
+    assert (done.exit_code, done.stdout) == (2, "") and "--finish-in" in done.stderr
 
 
 def test_a_missing_pool_file_is_named(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "saved_seconds": (int, float),
 }
 _LEAST = {"hosts": 1, "slots": 1, "start_seconds": 0, "saved_seconds": 0}
+_MOST_SLOTS = 10_000
+"""Of all hosts of a pool: each is a line of the plan, and no suite has as many tests."""
+_MOST = {
+    "hosts": _MOST_SLOTS,
+    "slots": _MOST_SLOTS,
+    "start_seconds": 1_000_000,
+    "saved_seconds": 1_000_000,
+}
 
 
 def read(path: Path) -> dict[str, Pool]:
@@ -33,7 +42,8 @@ def read(path: Path) -> dict[str, Pool]:
             f"cannot read {path}: {error.strerror}. An entry is [[pool]] with name and hosts.",
             ExitCode.ENVIRONMENT,
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # TOMLDecodeError is a ValueError, as is that of a number with too many digits.
+    except (ValueError, RecursionError) as error:
         raise PlumbError(f"{path} is no TOML: {error}.") from error
     entries = content.get("pool")
     if not isinstance(entries, list) or not entries:
@@ -66,9 +76,19 @@ def _pool(path: Path, number: int, entry: Mapping[str, Any]) -> Pool:
             raise PlumbError(
                 f"{path}: pool {number} has {name} = {value!r}, wanted at least {_LEAST[name]}."
             )
+        if isinstance(value, int | float) and value > _MOST.get(name, math.inf):
+            raise PlumbError(
+                f"{path}: pool {number} has {name} = {value!r:.40}, wanted at most {_MOST[name]}."
+            )
     if not entry.get("name"):
         raise PlumbError(f"{path}: pool {number} has no name: write the one that tests name.")
-    return Pool(**entry)
+    pool = Pool(**entry)
+    if pool.hosts * pool.slots > _MOST_SLOTS:
+        raise PlumbError(
+            f"{path}: pool {number} has {pool.hosts} hosts of {pool.slots} slots, wanted at most "
+            f"{_MOST_SLOTS} slots in all: no more are of use than there are tests."
+        )
+    return pool
 
 
 def _word(kinds: tuple[type, ...]) -> str:
