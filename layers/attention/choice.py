@@ -39,7 +39,7 @@ class ChosenAttention:
         self.requested = requested
         self.backends: dict[str, str] = {}
         self._loaded: dict[str, AttentionBackend] = {}
-        self._chosen: dict[tuple[str, torch.dtype, int], AttentionBackend] = {}
+        self._chosen: dict[tuple[str, torch.dtype, int], str] = {}
         refusals = [refusal for mode in MODES if (refusal := self._try(mode)) is not None]
         if len(refusals) == len(MODES):
             raise refusals[0]
@@ -51,10 +51,11 @@ class ChosenAttention:
             BackendUnavailable: none can run, or the one asked for cannot.
         """
         key = (metadata.mode, cache.dtype, cache.page_size)
-        backend = self._chosen.get(key)
-        if backend is None:
-            backend = self._chosen[key] = self._select(*key)
-        return backend
+        name = self._chosen.get(key)
+        if name is None:
+            name = self._chosen[key] = self._select(*key)
+        self.backends[metadata.mode] = name
+        return self._loaded[name]
 
     def __call__(
         self,
@@ -66,9 +67,7 @@ class ChosenAttention:
         """As `AttentionBackend.__call__`."""
         return self.choose(cache, metadata)(q, cache, metadata, sinks)
 
-    def _select(
-        self, mode: str, kv_dtype: torch.dtype | None, page_size: int | None
-    ) -> AttentionBackend:
+    def _select(self, mode: str, kv_dtype: torch.dtype | None, page_size: int | None) -> str:
         problem = AttentionProblem.of(self.spec, mode, kv_dtype, page_size)
         try:
             backend = select_backend(operation_for(problem), self.device, problem, self.requested)
@@ -77,7 +76,7 @@ class ChosenAttention:
         self.backends[mode] = backend.name
         if backend.name not in self._loaded:
             self._loaded[backend.name] = backend.load()(self.spec)
-        return self._loaded[backend.name]
+        return backend.name
 
     def _try(self, mode: str) -> BackendUnavailable | None:
         try:

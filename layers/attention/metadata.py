@@ -12,7 +12,12 @@ from typing import Protocol, Self, TypeAlias
 
 import torch
 
-from layers.attention.metadata_checks import check_lengths, check_mask, check_pages
+from layers.attention.metadata_checks import (
+    check_lengths,
+    check_mask,
+    check_pages,
+    check_positions,
+)
 
 MODES = ("extend", "decode", "draft")
 
@@ -136,15 +141,18 @@ class AttentionMetadata:
         """Keys that the page table has room for, whatever the lengths are."""
         return int(self.page_table.shape[1]) * self.page_size
 
-    def update(self, kv_lens: Lengths, page_table: torch.Tensor) -> None:
+    def update(
+        self, kv_lens: Lengths, page_table: torch.Tensor, positions: torch.Tensor | None = None
+    ) -> None:
         """Other lengths and pages for the same requests, in place: for a captured CUDA graph.
 
-        Call it outside the graph, before its replay. Plans are made again.
+        Call it outside the graph, before its replay. Plans are made again. The page table that the
+        metadata was made with is written too, if it was contiguous: it is not copied.
 
         Args:
-            kv_lens: (B,), as in the constructor; query lengths stay. Draft tokens stand at
-                prefix + i afterwards: write `positions` yourself for a tree.
+            kv_lens: (B,), as in the constructor; query lengths and the mask stay.
             page_table: of the same shape as before.
+            positions: (B, S) of draft tokens, as in `draft`: a tree's have to be given again.
 
         Raises:
             ValueError: another number of requests or shape, or lengths without room.
@@ -157,11 +165,14 @@ class AttentionMetadata:
                 f"captured graph cannot grow. Make new metadata, and capture again."
             )
         check_lengths(self.query_lens_host, lengths, self.max_kv_len)
+        if positions is not None:
+            check_positions(positions, self.num_requests, self.max_query_len)
         self._kv_lens_host[:] = lengths
         self.page_table.copy_(page_table)
         self.kv_lens.copy_(torch.tensor(lengths, dtype=torch.int32))
         places = _positions(self.query_lens_host, lengths, self.positions.device)
-        self.positions.copy_(places)
+        # Before the plans, which count a window by them.
+        self.positions.copy_(places if positions is None else positions.reshape(-1))
         self.slots.copy_(_slots(self.query_lens_host, places, self.page_table, self.page_size))
         for plan in self.plans.values():
             plan.refresh(self)

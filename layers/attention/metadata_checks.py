@@ -53,5 +53,14 @@ def check_mask(
         )
     if mask.device != device:
         raise ValueError(f"mask is on {mask.device}, wanted {device}, where the page table is.")
-    if positions is not None and tuple(positions.shape) != shape[:2]:
-        raise ValueError(f"positions is {tuple(positions.shape)}, wanted {shape[:2]}.")
+    if positions is not None:
+        check_positions(positions, *shape[:2])
+
+
+def check_positions(positions: torch.Tensor, requests: int, drafts: int) -> None:
+    """Raises ValueError unless they are (requests, drafts)."""
+    if tuple(positions.shape) != (requests, drafts):
+        raise ValueError(
+            f"positions is {tuple(positions.shape)}, wanted {(requests, drafts)}: the place in the "
+            f"text of each request's draft tokens."
+        )

@@ -60,7 +60,7 @@ class ChosenMLA:
         self.requested = dict(requested)
         self.backends: dict[str, str] = {}
         self._loaded: dict[str, AbsorbedBackend] = {}
-        self._chosen: dict[tuple[str, torch.dtype, int, int], AbsorbedBackend] = {}
+        self._chosen: dict[tuple[str, torch.dtype, int, int], str] = {}
         refusals = {m: r for m in MODES if (r := self._try(m)) is not None}
         for mode, refusal in refusals.items():
             if len(refusals) == len(MODES) or (mode in self.requested and not all_uses):
@@ -76,10 +76,11 @@ class ChosenMLA:
         tiles = metadata.num_tokens * self.spec.num_heads // 64 + metadata.num_requests
         large = tiles if tiles > FEW_TILES else 0
         key = (metadata.mode, cache.dtype, cache.page_size, large)
-        backend = self._chosen.get(key)
-        if backend is None:
-            backend = self._chosen[key] = self._select(*key)
-        return backend
+        name = self._chosen.get(key)
+        if name is None:
+            name = self._chosen[key] = self._select(*key)
+        self.backends[metadata.mode] = name
+        return self._loaded[name]
 
     def __call__(
         self, q: torch.Tensor, cache: MLAKVCache, metadata: AttentionMetadata
@@ -93,7 +94,7 @@ class ChosenMLA:
         kv_dtype: torch.dtype | None = None,
         page_size: int | None = None,
         row_tiles: int = 0,
-    ) -> AbsorbedBackend:
+    ) -> str:
         problem = MLAProblem.of(self.spec, mode, kv_dtype, page_size, row_tiles)
         try:
             backend = select_backend(MLA_ABSORBED, self.device, problem, self.requested.get(mode))
@@ -102,7 +103,7 @@ class ChosenMLA:
         self.backends[mode] = backend.name
         if backend.name not in self._loaded:
             self._loaded[backend.name] = backend.load()(self.spec)
-        return self._loaded[backend.name]
+        return backend.name
 
     def _try(self, mode: str) -> BackendUnavailable | None:
         try:

@@ -1,4 +1,4 @@
-"""Which backend is taken unasked, and that a batch of no request plans nothing."""
+"""Which backend is taken unasked and how it is named; a batch of no request plans nothing."""
 
 from dataclasses import replace
 
@@ -9,9 +9,14 @@ from layers.attention.choice import ChosenAttention
 from layers.attention.kv_cache import PagedKVCache
 from layers.attention.layer import Attention
 from layers.attention.metadata import AttentionMetadata
+from layers.attention.mla.choice import ChosenMLA
+from layers.attention.mla.kv_cache import MLAKVCache
 from layers.kernels.attention.attend import operation_for
 from layers.kernels.attention.attend_torch import TorchAttention
-from layers.kernels.attention.problem import AttentionProblem, AttentionSpec
+from layers.kernels.attention.problem import AttentionNeeds, AttentionProblem, AttentionSpec
+from layers.kernels.capability import Backend, Operation
+from layers.kernels.mla.absorbed_torch import TorchAbsorbed
+from layers.kernels.mla.problem import MLANeeds, MLASpec
 
 PLAIN = AttentionSpec(torch.bfloat16, 8, 2, 64, 64, 0.125)
 
@@ -58,3 +63,41 @@ def test_a_batch_of_no_request_is_not_planned(monkeypatch: pytest.MonkeyPatch) -
         assert tuple(out.shape) == (requests, 8 * 64)
 
     assert planned == [2, 2]
+
+
+DECODE = AttentionMetadata.decode([3], torch.zeros(1, 1, dtype=torch.int32), 16)
+TURNS = (torch.bfloat16, torch.float8_e4m3fn, torch.bfloat16, torch.float8_e4m3fn)
+NAMES = ["sixteen", "any", "sixteen", "any"]
+
+
+def test_backends_names_the_choice_for_the_cache_seen_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_cache(problem: AttentionProblem) -> Operation:
+        name = "any" if problem.kv_dtype is torch.float8_e4m3fn else "sixteen"
+        return Operation("attention", (Backend(name, AttentionNeeds(), lambda: TorchAttention),))
+
+    monkeypatch.setattr("layers.attention.choice.operation_for", by_cache)
+    chosen = ChosenAttention("attn", PLAIN, torch.device("cpu"), None)
+    seen = []
+    for dtype in TURNS:
+        chosen.choose(PagedKVCache(2, 16, 2, 64, dtype=dtype, device="cpu"), DECODE)
+        seen.append(chosen.backends["decode"])
+    assert seen == NAMES
+
+
+def test_mla_backends_names_the_choice_for_the_cache_seen_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backends = tuple(
+        Backend(name, MLANeeds(fp8=name == "any"), lambda: TorchAbsorbed)
+        for name in ("sixteen", "any")
+    )
+    monkeypatch.setattr(
+        "layers.attention.mla.choice.MLA_ABSORBED", Operation("mla_absorbed", backends)
+    )
+    spec = MLASpec(torch.bfloat16, 4, 32, 16, 16, 16, 0.25)
+    chosen = ChosenMLA("attn", spec, torch.device("cpu"), {}, all_uses=False)
+    seen = []
+    for dtype in TURNS:
+        chosen.choose(MLAKVCache(2, 16, 32, 16, dtype, "cpu"), DECODE)
+        seen.append(chosen.backends["decode"])
+    assert seen == NAMES
