@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tools.plumb.trim.optimise.problem import Problem, of_model
 from tools.plumb.trim.optimise.result import Wish
 
 
-def made_up(seed: int, tests: int = 9, claims: int = 8) -> Model:
+def made_up(seed: int, tests: int = 9, claims: int = 8, most: int = 4) -> Model:
     rng = random.Random(seed)
     found = {}
     for number in range(tests):
@@ -29,7 +30,7 @@ def made_up(seed: int, tests: int = 9, claims: int = 8) -> Model:
             gpus=0 if arch == "cpu" else rng.choice([1, 2]),
             seconds=rng.randint(1, 30),
             cadence=rng.choice([PER_COMMIT, NIGHTLY, LABELLED]),
-            covers=tuple(f"c{n}" for n in rng.sample(range(claims), rng.randint(1, 4))),
+            covers=tuple(f"c{n}" for n in rng.sample(range(claims), rng.randint(1, most))),
         )
     return Model({f"c{n}": Claim(f"c{n}") for n in range(claims)}, found)
 
@@ -168,3 +169,13 @@ def test_claims_that_one_test_alone_holds_are_priced_together() -> None:
     choice = choose(simple(gpu_test("//a", 10, "x", "y")), (), Wish())
     prices = {price.claims: price.gpu_seconds for price in choice.prices}
     assert prices == {("x", "y"): 10, ("x",): 0, ("y",): 0}
+
+
+def test_500_tests_of_2000_cells_are_solved_and_every_claim_priced_in_ten_seconds() -> None:
+    model = made_up(1, tests=500, claims=900, most=10)
+    begun = time.process_time()
+    choice = choose(model, (), Wish())
+    assert time.process_time() - begun < 10
+    assert choice.proof.columns == 500 and choice.proof.rows >= 2000
+    assert choice.proof.proven and not choice.unpriced
+    assert all(price.exact for price in choice.prices)
