@@ -80,6 +80,11 @@ def check_input(
                 f"wanted {shape} {spec.dtype} on {layer.device} (tokens of the batch, heads of "
                 f"this rank, head size)."
             )
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise ValueError(
+                f"layer '{layer.prefix}': {name} requires a gradient, which attention to a cache "
+                f"does not have: call the layer under torch.no_grad(), or with {name}.detach()."
+            )
     _check_cache(layer.prefix, spec, layer.device, cache)
     if metadata.page_size != cache.page_size:
         raise ValueError(
@@ -96,6 +101,10 @@ def check_input(
 def _check_cache(
     layer: str, spec: AttentionSpec, device: torch.device, cache: PagedKVCache
 ) -> None:
+    if not isinstance(cache, PagedKVCache):
+        raise ValueError(
+            f"layer '{layer}': the cache is a {type(cache).__name__}, wanted a PagedKVCache."
+        )
     seen = (cache.num_kv_heads, cache.head_dim, cache.v_head_dim)
     wanted = (spec.num_kv_heads, spec.head_dim, spec.v_head_dim)
     if seen != wanted:

@@ -41,9 +41,18 @@ class GDNState:
         dtype: torch.dtype = torch.bfloat16,
         device: torch.device | str | None = None,
     ) -> None:
-        check_integers("GDNState", num_slots=num_slots)
-        if num_slots < 1:
-            raise ValueError(f"GDNState: num_slots is {num_slots}, wanted at least 1.")
+        sizes = {
+            "num_slots": num_slots,
+            "num_k_heads": num_k_heads,
+            "num_v_heads": num_v_heads,
+            "head_k_dim": head_k_dim,
+            "head_v_dim": head_v_dim,
+            "conv_width": conv_width,
+        }
+        check_integers("GDNState", **sizes)
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"GDNState: {name} is {size}, wanted at least 1.")
         heads = Heads(num_k_heads, num_v_heads, head_k_dim, head_v_dim)
         self.conv = torch.zeros(
             (num_slots, heads.conv_size, conv_width - 1), dtype=dtype, device=device

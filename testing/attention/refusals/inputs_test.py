@@ -14,6 +14,7 @@ import torch
 from layers.attention.kv_cache import PagedKVCache
 from layers.attention.layer import Attention
 from layers.attention.metadata import AttentionMetadata
+from layers.attention.mla.kv_cache import MLAKVCache
 from layers.kernels.capability import BackendUnavailable
 from testing.harness.attention.case import AttentionCase, Call, make_batch
 from testing.harness.attention.layer import PREFIX, Tensors, build, tensors_of
@@ -42,6 +43,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"q": zeros(6, 4, 64, dtype=torch.float16)},
         ValueError,
         "q is (6, 4, 64) torch.float16 on cpu, wanted (6, 4, 64) torch.bfloat16",
+    ),
+    "a gradient": (
+        {"k": zeros(6, 2, 64).requires_grad_()},
+        ValueError,
+        "k requires a gradient, which attention to a cache does not have",
     ),
     "a cache of other heads": (
         {"cache": cache(num_kv_heads=4)},
@@ -75,6 +81,15 @@ def test_wrong_inputs_are_refused_before_anything_is_written(name: str, kind: st
     assert PREFIX in str(raised.value)
     for old, pages in zip(before, (t.cache.k, t.cache.v), strict=True):
         assert np.array_equal(old, frozen(pages))
+
+
+def test_what_is_no_cache_is_refused() -> None:
+    rng = np.random.default_rng(1)
+    loaded = build(CASES["dense"], rng, "cpu")
+    t = tensors_of(make_batch(CASES["dense"], CALL, rng), "cpu")
+    latents = MLAKVCache(40, 16, 64, 16, device="cpu")
+    with pytest.raises(ValueError, match="the cache is a MLAKVCache, wanted a PagedKVCache"):
+        loaded.layer(t.q, t.k, t.v, latents, t.metadata)
 
 
 def forward(layer: Attention, t: Tensors) -> torch.Tensor:

@@ -157,3 +157,11 @@ def test_metadata_of_decode(slots: Any, message: str) -> None:
 def test_a_state_without_slots(slots: Any) -> None:
     with pytest.raises(ValueError, match=r"num.slots is"):
         GDNState(slots, 2, 4, 32, 48)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_state_of_no_size(place: int) -> None:
+    sizes = [2, 4, 32, 48, 4]
+    sizes[place] = 0
+    with pytest.raises(ValueError, match=r"GDNState: .* is 0, wanted at least 1"):
+        GDNState(6, *sizes)
