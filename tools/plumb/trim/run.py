@@ -40,7 +40,8 @@ def run(request: Request, loaded: Loaded, today: datetime.date) -> ExitCode:
 
 def _remark(ground: Ground) -> None:
     for label, arch, why in ground.undeclared:
-        typer.echo(f"plumb: {label} covers nothing on {arch}: {why}", err=True)
+        said = f"tag it skipped_on:{arch}, so that `plumb coverage` knows it too"
+        typer.echo(f"plumb: {label} covers nothing on {arch}: {why}; {said}", err=True)
 
 
 def _change(

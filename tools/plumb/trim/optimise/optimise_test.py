@@ -135,6 +135,12 @@ def test_a_test_that_has_to_stay_and_covers_nothing_is_paid_for() -> None:
     assert (choice.gpu_seconds, choice.proof.value, choice.change.drop) == (17, 17, ())
 
 
+def test_a_test_that_never_runs_costs_nothing_if_it_stays() -> None:
+    idle = Test("//b", "h100", "sm90", 1, 10, covers=("x",), idle="disabled")
+    choice = choose(simple(gpu_test("//a", 7, "x"), idle), (), Wish(keep={"//b"}))
+    assert (choice.gpu_seconds, choice.change.drop) == (7, ())
+
+
 def test_a_test_is_in_one_merge_at_most() -> None:
     model = simple(*(gpu_test(f"//{n}", 100, n) for n in "abc"))
     merges = [Merge(("//a", "//b")), Merge(("//b", "//c")), Merge(("//a", "//c"))]

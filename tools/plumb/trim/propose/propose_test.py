@@ -56,7 +56,7 @@ def test_flags_that_differ_are_no_doubt_of_a_threshold() -> None:
 
 
 def test_small_files_and_those_that_share_half_their_lines_are_no_twins() -> None:
-    small = {f"t/{n}_test.py": f"def test_{n}(): pass" for n in "ab"}
+    small = {f"t/{n}_test.py": "def test_it(): pass" for n in "ab"}
     assert twins.candidates(ground_of(on_h100("a"), on_h100("b"), files=small).sources) == []
     half = TEXT.format("B", "x", 0.5) + "".join(
         f"    def test_{n}(self): f{n}()\n" for n in "cdefg"

@@ -173,3 +173,4 @@ def test_the_command_says_so_and_fails(ground: Ground) -> None:
     content = json.loads(done.stdout)
     assert len(content["refused"]) == 5
     assert "covers nothing on sm100" in done.stderr
+    assert "tag it skipped_on:sm100" in done.stderr
