@@ -115,4 +115,4 @@ def _text(tags: tuple[str, ...], prefix: str) -> str | None:
 
 def _number(tags: tuple[str, ...], prefix: str) -> int | None:
     text = _text(tags, prefix)
-    return int(text) if text is not None and re.fullmatch(r"\d+", text, re.ASCII) else None
+    return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None

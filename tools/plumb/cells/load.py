@@ -53,19 +53,21 @@ def of_file(path: Path, workspace: Path | None) -> Loaded:
     workspace: where its sources are, and its mapping of pools; None if nowhere.
     Raises PlumbError if the file is not such a graph.
     """
+    text = _reader(workspace) if workspace is not None else _nothing
+    rules = pools.parse(text(pools.MAPPING_PATH) or "")
     try:
         with path.open("rb") as lines:
             graph = parse(lines)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        # Values of another type than Bazel's come to light here.
+        model = model_of(graph, rules)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise PlumbError(
             f"cannot read a target graph from {path}: {why}. Write one with "
             f"`bazel query //... --output=streamed_jsonproto > {path.name}`.",
             ExitCode.USAGE,
         ) from error
-    text = _reader(workspace) if workspace is not None else _nothing
-    rules = pools.parse(text(pools.MAPPING_PATH) or "")
-    return Loaded(model_of(graph, rules), graph, text, str(path))
+    return Loaded(model, graph, text, str(path))
 
 
 def _loaded(loader: Loader, revision: str) -> Loaded:

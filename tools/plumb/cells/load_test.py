@@ -41,7 +41,18 @@ def test_a_graph_in_a_file_is_read_as_bazel_writes_it(tmp_path: Path) -> None:
     assert loaded.text("tools/plumb/nothing") is None
 
 
-@pytest.mark.parametrize("content", ["no JSON", "[]", '{"type": "ODD"}', '{"type": "RULE"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "no JSON",
+        "[]",
+        "[" * 100_000,
+        '{"type": "ODD"}',
+        '{"type": "RULE"}',
+        message("//t:t", "py_test", tags=[5]),
+    ],
+    ids=lambda content: content[:20],
+)
 def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: str) -> None:
     file = tmp_path / "graph.json"
     file.write_text(content)

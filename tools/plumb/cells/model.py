@@ -8,6 +8,7 @@ commit breaks, and one that skips itself nothing at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,7 +50,8 @@ class Cell:
 
 def arch_order(arch: str) -> tuple[bool, int, str]:
     """What architectures are sorted by: cpu first, then sm80, sm90, sm100 by number."""
-    digits = "".join(character for character in arch if character.isdigit())
+    # Not str.isdigit, which takes ² too; nor more digits than a number is made of.
+    digits = "".join(re.findall("[0-9]", arch))[:9]
     return (arch != "cpu", int(digits or 0), arch)
 
 

@@ -97,6 +97,8 @@ def test_architectures_are_sorted_by_number() -> None:
         "sm100",
         "sm120",
     ]
+    assert arch_order("sm²") == (True, 0, "sm²")
+    assert arch_order("sm" + "9" * 5000)[1] == 999_999_999
 
 
 def test_gpu_seconds_count_each_gpu() -> None:

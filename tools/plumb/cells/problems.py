@@ -6,6 +6,7 @@ may be written past it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from tools.plumb.cells.model import CADENCES, LEVELS, Claim, Test
@@ -80,8 +81,10 @@ def _single_values(tags: tuple[str, ...]) -> list[str]:
                 found.append(f"unknown {key} '{value}': {nearest(value, known)}")
     for key in ("gpus", "seconds"):
         for value in values(tags, key):
-            if not (value.isascii() and value.isdigit()) or (key == "seconds" and not int(value)):
-                found.append(f"tag '{key}:{value}': wanted a whole number of 1 or more")
+            number = re.fullmatch(r"[0-9]{1,9}", value)
+            if not number or (key == "seconds" and not int(value)):
+                short = value if len(value) < 30 else f"{value[:30]}…"
+                found.append(f"tag '{key}:{short}': wanted a whole number from 1 to 999999999")
     return found
 
 

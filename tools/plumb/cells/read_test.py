@@ -116,7 +116,7 @@ def test_a_manual_test_that_a_suite_lists_runs() -> None:
         ),
         (
             test_target("//q:t", LINEAR, tags=("seconds:soon",), seconds=None),
-            "//q:t: tag 'seconds:soon': wanted a whole number of 1 or more",
+            "//q:t: tag 'seconds:soon': wanted a whole number from 1 to 999999999",
         ),
         (
             test_target("//q:t", LINEAR, cadence="per-comit"),
@@ -145,7 +145,7 @@ def test_a_manual_test_that_a_suite_lists_runs() -> None:
         ),
         (
             test_target("//q:t", LINEAR, tags=("seconds:0",), seconds=None),
-            "//q:t: tag 'seconds:0': wanted a whole number of 1 or more",
+            "//q:t: tag 'seconds:0': wanted a whole number from 1 to 999999999",
         ),
         (
             Target("//q:t", "rule", "py_test", {"tags": ["cpu", "gpus:2"]}, ()),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.plumb.cells.made_up import graph_of, suite_target, test_target
+from tools.plumb.cells.made_up import claim_target, graph_of, suite_target, test_target
 from tools.plumb.coverage.made_up import LINEAR, LOADER, write
 
 
@@ -193,6 +193,29 @@ def test_declarations_that_contradict_themselves_are_no_success(tmp_path: Path) 
     assert done.returncode == 3
     assert "tags 'cadence:per-commit' and 'cadence:nightly' contradict each other" in said
     assert "suite //q:nightly holds no test at all, and would pass" in said
+
+
+@pytest.mark.parametrize("arguments", [[], ["--missing"], ["--detail"]])
+def test_names_are_no_markup(tmp_path: Path, arguments: list[str]) -> None:
+    odd = claim_target("a[/b]", "cpu:per-commit", "sm[/c]:per-commit")
+    graph = write(tmp_path / "ws", graph_of(odd, test_target("//q:t", "a[/b]")))
+
+    done = plumb(graph, *arguments)
+
+    assert done.returncode in (0, 3), done.stderr
+    assert "a[/b]" in done.stdout and "sm[/c]" in done.stdout
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 10, "²", "-1"])
+def test_a_number_that_is_none_is_named_and_taken_for_undeclared(
+    tmp_path: Path, number: str
+) -> None:
+    graph = write(tmp_path / "ws", graph_of(test_target("//q:t", "a", tags=(f"gpus:{number}",))))
+
+    done = plumb(graph, "--format", "json")
+
+    assert done.returncode == 3 and json.loads(done.stdout)["tests"]["//q:t"]["gpus"] in (0, 1)
+    assert "wanted a whole number from 1 to 999999999" in " ".join(done.stderr.split())
 
 
 def test_missing_without_any_demand_is_an_error(tmp_path: Path) -> None:

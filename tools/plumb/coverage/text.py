@@ -24,7 +24,7 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     table.add_column("claim", no_wrap=True)
     table.add_column("level", no_wrap=True)
     for arch, cadence in matrix.columns:
-        table.add_column(f"{arch}\n{cadence}", justify="right", no_wrap=True)
+        table.add_column(escape(f"{arch}\n{cadence}"), justify="right", no_wrap=True)
     table.add_column("GPU-s", justify="right", no_wrap=True)
     for row in matrix.rows:
         entries = {(entry.cell.arch, entry.cell.cadence): entry for entry in row.entries}
@@ -40,7 +40,7 @@ def print_detail(console: Console, matrix: Matrix, text: Callable[[str], str | N
     for row in matrix.rows:
         console.print(_heading(row), soft_wrap=True)
         for entry in row.entries:
-            where = f"  {entry.cell.arch}, {entry.cell.cadence}"
+            where = escape(f"  {entry.cell.arch}, {entry.cell.cadence}")
             if entry.missing is not None:
                 said = escape(entry.missing.sentence)
                 console.print(f"{where}: {_MISSING}, {said}", soft_wrap=True)
