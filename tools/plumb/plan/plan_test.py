@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.plumb.plan import balance, exact
+from tools.plumb.cells.model import Test
+from tools.plumb.history.summary import Seconds, Summary
+from tools.plumb.plan import balance, exact, gangs
 from tools.plumb.plan.bound import lower_bound
+from tools.plumb.plan.choose import choose
 from tools.plumb.plan.job import Job, Pool
 from tools.plumb.plan.plan import Plan, fail_fast, make
 
@@ -91,6 +94,8 @@ def test_the_exact_search_is_right(seed: int) -> None:
         (jobs(5, 5, 5, width=5), Pool("p", 2, 8), 10, "5 GPUs or more that share 2 places"),
         (jobs(8, width=4), Pool("p", 1, 8, start_seconds=30), 38, "longest"),
         (jobs(20, 20, 20), Pool("p", 1, 1, start_seconds=5, saved_seconds=10), 45, "whole work"),
+        ([*jobs(10, width=4), *jobs(10, 10, 10, width=2)], Pool("p", 1, 4), 25, "whole work"),
+        ([*jobs(10, width=4), *jobs(10, width=3)], Pool("p", 1, 4), 20, "3 GPUs or more that"),
     ],
 )
 def test_bounds(given_jobs: list[Job], pool: Pool, seconds: float, why: str) -> None:
@@ -114,6 +119,58 @@ def test_tests_of_several_gpus_leave_no_slot_idle_that_others_can_use() -> None:
     plan = make(mixed, Pool("p", 2, 4))
     require_sound(plan, mixed)
     assert plan.finish == 20 == plan.bound.seconds
+
+
+def test_a_queue_gives_a_test_of_two_gpus_to_the_host_where_both_are_free_first() -> None:
+    # 8 and 3 on one host, 7 of two GPUs on the other, which is free for the next at 7: 7 + 4.
+    widths = {4: 2, 3: 1, 8: 1, 7: 2}
+    mixed = [Job(f"//t:{s}", s, width) for s, width in widths.items()]
+    placed = gangs.longest_first([*mixed, Job("//t:last", 3, 2)], Pool("p", 2, 2))
+    assert max(one.end for _, one in placed) == 11
+
+
+def test_an_order_near_the_best_fills_the_host() -> None:
+    sizes = [(11, 4), (15, 1), (16, 3), (5, 4), (5, 1), (6, 3)]
+    mixed = [Job(f"//t:{i}", s, width) for i, (s, width) in enumerate(sizes)]
+    plan = make(mixed, Pool("p", 1, 4))
+    # The tests of three GPUs and more exclude one another: 11 + 16 + 5 + 6.
+    assert plan.finish == plan.bound.seconds == 38
+
+
+@pytest.mark.parametrize(
+    ("costs", "slots", "latest"),
+    [
+        ([8, 13, 14, 6, 12, 18, 12], 2, 42),
+        ([12, 12, 15, 6, 13, 15, 17, 8], 3, 33),
+        ([3, 3, 2, 5, 10, 13, 8], 3, 15),
+    ],
+)
+def test_moves_swaps_and_multifit_reach_the_mean(costs: list[int], slots: int, latest: int) -> None:
+    assert latest == -(-sum(costs) // slots)
+    bins = balance.balance(costs, slots)
+    assert max(sum(costs[number] for number in own) for own in bins) == latest
+
+
+def test_longest_first_takes_the_longest_first() -> None:
+    assert balance.longest_first([1, 1, 2], 2) == [[2], [0, 1]]
+
+
+def test_few_runs_say_little_of_a_failure_rate() -> None:
+    tests = [Test(f"//t:{n}", seconds=9) for n in ("a", "b", "c", "d")]
+    found = {
+        "//t:a": Summary("//t:a", "cpu", 2, 0, 1, Seconds(1, 3, 4, 3, 4), 0, "PASSED"),
+        "//t:b": Summary("//t:b", "cpu", 900, 4, 5, None, 0, "FAILED"),
+        "//t:c": Summary("//t:c", "cpu", 900, 0, 0, None, 0, "PASSED"),
+    }
+    chosen = choose([*tests, Test("//t:e", "h100", gpus=2)], found)
+    assert [(j.seconds, j.failure_rate) for j in chosen.jobs["cpu"]] == [
+        (4.0, 2 / 102),
+        (9.0, 10 / 1000),
+        (9.0, 0.0),
+        (9.0, 0.0),
+    ]
+    assert chosen.jobs["h100"] == (Job("//t:e", 60.0, 2),)
+    assert chosen.guessed == ("//t:e",)
 
 
 def test_the_likeliest_failure_a_second_runs_first() -> None:
@@ -141,6 +198,8 @@ def test_a_test_that_no_host_can_take_is_named() -> None:
 def test_fewest_slots_for_a_limit() -> None:
     assert balance.fewest([3, 3, 2, 2, 2], 6) == 2
     assert balance.fewest([3, 3, 2, 2, 2], 5) == 3
+    # First-fit takes three: 20 + 18, 14 + 11 + 9, 8. But 20 + 11 + 9 and 18 + 14 + 8 are 40 each.
+    assert balance.fewest([8, 14, 11, 18, 20, 9], 40) == 2
     with pytest.raises(ValueError, match="a test takes 9 s"):
         balance.fewest([9, 1], 5)
 
