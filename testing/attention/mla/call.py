@@ -84,7 +84,8 @@ class Call:
             return AttentionMetadata.decode(case.kv_lens, table, case.page_size)
         if case.mode == "extend":
             return AttentionMetadata.extend(case.query_lens, case.kv_lens, table, case.page_size)
-        masks = torch.from_numpy(np.stack([case.drafts] * len(case.kv_lens))).to(device)
+        drafts = [case.drafts_of(b) for b in range(len(case.kv_lens))]
+        masks = torch.from_numpy(np.stack(drafts)).to(device)
         return AttentionMetadata.draft(case.kv_lens, table, case.page_size, masks)
 
 
@@ -129,13 +130,13 @@ def _q_shape(case: MlaCase, tokens: int) -> tuple[int, int, int]:
 def _positions(case: MlaCase, request: int) -> Int64:
     queries, length = case.query_lens[request], case.kv_lens[request]
     if case.drafts is not None:
-        return np.asarray(length - queries + depths(case.drafts))
+        return np.asarray(length - queries + depths(case.drafts_of(request)))
     return np.arange(length - queries, length)
 
 
 def _paged(case: MlaCase, plan: PagePlan) -> Paged:
-    drafts = case.drafts
-    trees = None if drafts is None else np.stack([drafts] * len(case.kv_lens))
+    requests = range(len(case.kv_lens))
+    trees = None if case.drafts is None else np.stack([case.drafts_of(b) for b in requests])
     return Paged(case.query_lens, case.kv_lens, plan.tables, case.page_size, trees)
 
 

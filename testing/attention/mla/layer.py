@@ -44,7 +44,7 @@ class MlaCase:
 
     mode: "extend", "decode" or "draft"; query_lens and kv_lens as in `Paged`.
     order, shared_pages: of `testing.harness.attention.pages.plan_pages`.
-    tree: (S, S) that every request's drafts see of each other; None: a chain.
+    tree: (S, S) that the drafts of every other request see of each other; None: a chain.
     backend, path: asked for.
     fp8_scale: of a cache of float8_e4m3fn; None: the cache is of `dtype`.
     """
@@ -70,11 +70,17 @@ class MlaCase:
 
     @property
     def drafts(self) -> Mask | None:
-        """(S, S) of a draft call."""
+        """(S, S) of a draft call's first request."""
         if self.mode != "draft":
             return None
-        size = self.query_lens[0]
-        return np.tril(np.ones((size, size), bool)) if self.tree is None else self.tree
+        return self.drafts_of(0)
+
+    def drafts_of(self, request: int) -> Mask:
+        """(S, S) of a request of a draft call: beside trees every other one has a chain."""
+        size = self.query_lens[request]
+        if self.tree is None or request % 2:
+            return np.tril(np.ones((size, size), bool))
+        return self.tree
 
     @property
     def subject(self) -> str:

@@ -106,7 +106,8 @@ class Call:
 
     requests: (prefix, new tokens) of each; one new token each for "decode", as many for all in
         "draft".
-    parents: of drafts, a tree; None: a chain. all_drafts: each sees all of them, those ahead too.
+    parents: of drafts, a tree, of every other request; None: chains. all_drafts: each sees all of
+        them, those ahead too.
     order: of pages in the pool; shared_pages: that requests 0 and 1 have in common.
     garbage: what page tables hold past a request's pages; None: pages of NaN, or -1.
     split: q, k and v are slices of one fused tensor, as a projection leaves them.
@@ -131,14 +132,15 @@ class Call:
         """New tokens of each request."""
         return [new for _, new in self.requests]
 
-    def tree(self) -> Mask | None:
-        """(S, S) of every request, or None."""
+    def tree(self, request: int = 0) -> Mask | None:
+        """(S, S) of a request, or None. Beside trees every other request has a chain."""
         if self.mode != "draft":
             return None
         drafts = self.requests[0][1]
         if self.all_drafts:
             return np.ones((drafts, drafts), bool)
-        return chain(drafts) if self.parents is None else tree_of(list(self.parents))
+        is_chain = self.parents is None or request % 2
+        return chain(drafts) if is_chain else tree_of(list(self.parents or ()))
 
     def __str__(self) -> str:
         drafts = " tree" if self.parents else " all seen" if self.all_drafts else ""
@@ -197,9 +199,9 @@ def make_batch(case: AttentionCase, call: Call, rng: np.random.Generator) -> Bat
     common = shared * case.page_size
     for first, second in zip(*raw[:2], strict=True) if common else ():
         second[:common] = first[:common]
-    tree = call.tree()
     requests = []
-    for (prefix, new), (k, v) in zip(call.requests, raw, strict=True):
+    for b, ((prefix, new), (k, v)) in enumerate(zip(call.requests, raw, strict=True)):
+        tree = call.tree(b)
         q = rng.standard_normal((new, case.heads, case.head_dim)) * _sharpness(case)
         positions = None if call.parents is None or tree is None else prefix + depths(tree)
         seen = _as_cached(case, k, v)

@@ -176,9 +176,8 @@ def metadata_of(batch: Batch, device: torch.device | str) -> AttentionMetadata:
         return AttentionMetadata.decode(call.lengths, table, batch.plan.page_size)
     if call.mode == "extend":
         return AttentionMetadata.extend(call.query_lens, call.lengths, table, batch.plan.page_size)
-    tree = call.tree()
-    assert tree is not None
-    mask = torch.from_numpy(np.stack([tree] * len(call.requests))).to(device)
+    trees = [call.tree(b) for b in range(len(call.requests))]
+    mask = torch.from_numpy(np.stack([tree for tree in trees if tree is not None])).to(device)
     positions = None
     if call.parents is not None:
         stacked = np.stack([request.query_positions() for request in batch.requests])

@@ -49,8 +49,8 @@ def transposed(batch: Batch) -> Batch:
     """The drafts' mask with rows for columns."""
 
     class Turned(Call):
-        def tree(self) -> np.ndarray | None:
-            tree = super().tree()
+        def tree(self, request: int = 0) -> np.ndarray | None:
+            tree = super().tree(request)
             return None if tree is None else tree.T
 
     call = batch.call
