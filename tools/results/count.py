@@ -33,7 +33,8 @@ def count(events: Iterable[dict[str, Any]]) -> tuple[int, int]:
             if label in tests and not event.get("completed", {}).get("success"):
                 failed.add(label)
         elif kind == "testSummary":
-            good = event["testSummary"]["overallStatus"] in PASSED
+            # An interrupted build has a summary without a status for what it did not come to.
+            good = event.get("testSummary", {}).get("overallStatus") in PASSED
             (passed if good else failed).add(label)
     return len(passed), len(failed)
 

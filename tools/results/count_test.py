@@ -45,3 +45,9 @@ def test_a_test_that_was_built_and_left_out_by_its_tags_is_not_counted() -> None
 
 def test_a_target_whose_deps_do_not_load_failed() -> None:
     assert count([configured("//a:no_dep", aborted={"reason": "ANALYSIS_FAILURE"})]) == (0, 1)
+
+
+def test_a_test_that_an_interrupted_build_did_not_come_to_failed() -> None:
+    stopped = {"id": {"testSummary": {"label": "//a:t"}}, "aborted": {"reason": "USER_INTERRUPTED"}}
+
+    assert count([configured("//a:t", **TEST), completed("//a:t", success=True), stopped]) == (0, 1)
