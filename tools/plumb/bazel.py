@@ -176,7 +176,7 @@ def find_entry(revision_tree: Path, workspace: Path) -> Path:
             return Path(found)
     raise PlumbError(
         "there is no Bazel: the workspace has no tools/bazel, and neither bazel nor bazelisk "
-        "is on PATH. Install bazelisk.",
+        "is on PATH. Install bazelisk, or name a Bazel with PLUMBLINE_BAZEL.",
         ExitCode.ENVIRONMENT,
     )
 

@@ -128,7 +128,8 @@ def print_text(console: Console, answer: Answer) -> None:
         console.print(
             f"Always run, since they are tagged external: {counted(count, 'test')}, {seconds} s"
         )
-        ending = f", and {count} that always run{'s' * (count == 1)}"
+        verb = "runs" if count == 1 else "run"
+        ending = f"; {count} always {verb}"
     if not comparison.total:
         console.print(f"Nothing affected: {escape(answer.head.name)} has no tests.")
         return

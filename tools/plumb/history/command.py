@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from tools.plumb import streams
 from tools.plumb.cache import cache_root
 from tools.plumb.cells.load import of_workspace
+from tools.plumb.cells.model import Test
 from tools.plumb.deps import calls, fix
 from tools.plumb.deps.command import with_interrupt
 from tools.plumb.deps.load import load
@@ -293,13 +294,23 @@ def _seconds(
         elif edits:
             console.print(report.drift_table(edits))
         else:
-            typer.echo("Every declared time is near the measured one.")
+            typer.echo(_near(tests, found, int(limits["least_runs"])))
     lines = [edit.command for edit in edits if edit.command]
     if update and lines:
         fix.tell(loader.workspace, lines, fix.find_buildozer(loader.workspace, loader.notify))
         loader.notify(f"buildozer was told {len(lines)} edits")
     left = [edit for edit in edits if not (update and edit.command)]
     raise typer.Exit(ExitCode.TESTS_FAILED if left else ExitCode.OK)
+
+
+def _near(tests: Mapping[str, Test], found: list[Summary], least_runs: int) -> str:
+    """That nothing is far off, of how many tests."""
+    known = [one for one in found if one.label in tests]
+    judged = sum(one.seconds is not None and one.seconds.count >= least_runs for one in known)
+    return (
+        f"No declared time is far from the measured one, of {judged} tests with {least_runs} "
+        f"passing runs or more; {len(known) - judged} have fewer (--least-runs)."
+    )
 
 
 def _say(text: str) -> None:

@@ -200,7 +200,10 @@ def _affected(loader: Loader, base: str) -> set[str]:
     before = repository.tree_of(base)
     with repository.working_tree(loader.folder / "scratch") as tree:
         older, newer, no_base = load_both(loader, before, tree)
-        return {test.label for test in affected.compare(older, newer, no_base, manual=False).tests}
+        found = affected.compare(older, newer, no_base, manual=False)
+    for reason in found.everything:
+        loader.notify(f"every test is affected: {reason}")
+    return {test.label for test in found.tests}
 
 
 def _history(path: Path | None) -> dict[str, Summary]:

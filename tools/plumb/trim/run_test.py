@@ -56,7 +56,7 @@ def test_json_holds_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> No
 def test_markdown_is_the_text_of_the_pull_request(capsys: pytest.CaptureFixture[str]) -> None:
     ask(Request(drop=("//t:a_test",), output=Format.MARKDOWN))
     text = capsys.readouterr().out
-    assert text.startswith("## Trim: 1 tests go\n\n-100 s and -200 GPU-s. 1 cell lost")
+    assert text.startswith("## Trim: 1 test goes\n\n-100 s and -200 GPU-s. 1 cell lost")
     assert "| `y` | sm90 | per-commit | lost | nothing covers it |" in text
     assert "| `x` | sm90 | per-commit | `//t:b_test` |" in text
     assert "### To settle before this goes in" in text

@@ -23,7 +23,7 @@ def _headline(answer: Answer) -> str:
     new = f", {len(answer.change.add)} new" if answer.change.add else ""
     merged = f", {len(answer.change.merges)} merged" if answer.change.merges else ""
     return (
-        f"## Trim: {gone} tests go{merged}{new}\n\n"
+        f"## Trim: {gone} {'test goes' if gone == 1 else 'tests go'}{merged}{new}\n\n"
         f"{total.seconds:+d} s and {total.gpu_seconds:+d} GPU-s. "
         f"{_count(answer.of_state(State.LOST), 'cell')} lost, "
         f"{len(answer.of_state(State.WEAKENED))} weakened, "
