@@ -101,7 +101,8 @@ def resolve(
 
 def _merge(labels: Labels, named: str) -> Merge:
     text, equals, seconds = named.rpartition("=")
-    if equals and not (seconds.isascii() and seconds.isdigit() and int(seconds)):
+    whole = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
+    if equals and not (whole and int(seconds)):
         raise PlumbError(f"--merge {named}: after = wanted whole seconds of 1 or more.")
     parts = (text if equals else named).split("+")
     if len(parts) < 2 or not all(part.strip() for part in parts):

@@ -50,6 +50,7 @@ def test_a_question_is_answered(ask: Ask) -> None:
         (("--drop", "//t:a_tst"), "there is no test '//t:a_tst'; did you mean //t:a_test"),
         (("--drop", "//t:a_test", "--propose"), "seen: --drop, --merge or --add and --propose"),
         (("--merge", "//t:a_test"), "wanted A+B"),
+        (("--merge", "//t:a_test+//t:b_test=" + "1" * 5000), "wanted whole seconds"),
         (("--merge", "//t:a_test+//t:b_test"), "//t:a_test starts no server"),
         (("--optimise", "--budget", "-1"), "wanted GPU-seconds of 0 or more"),
         (("--optimise", "--keep", "//t:a_test", "--budget", "1"), "takes 5 GPU-seconds"),

@@ -97,8 +97,8 @@ def weights(given: tuple[str, ...], claims: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in given:
         pattern, equals, number = text.rpartition("=")
-        if not equals or not (number.isascii() and number.isdigit()):
-            raise PlumbError(f"--weight {text}: wanted CLAIM=N, N a whole number of 0 or more.")
+        if not equals or not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise PlumbError(f"--weight {text}: wanted CLAIM=N, N whole, of at most 9 digits.")
         names = matching(pattern, claims)
         if not names:
             raise PlumbError(f"--weight {text}: no claim is called so; see `plumb coverage`.")

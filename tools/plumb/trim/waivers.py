@@ -42,7 +42,8 @@ def parse(text: str) -> tuple[Waiver, ...]:
     """
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    # TOMLDecodeError is a ValueError, as is that of a number with too many digits.
+    except (ValueError, RecursionError) as error:
         raise PlumbError(f"{PATH} is no TOML: {error}; {_EXAMPLE}.") from error
     further = sorted(content.keys() - {"waiver"})
     entries = content.get("waiver", [])

@@ -26,6 +26,8 @@ def test_a_waiver_names_cell_reason_owner_and_day() -> None:
     ("text", "said"),
     [
         ("[[waiver]\n", "is no TOML"),
+        ("waiver = " + "1" * 5000 + "\n", "is no TOML"),
+        ("waiver = " + "[" * 5000 + "]" * 5000 + "\n", "is no TOML"),
         ("[[waivers]]\n", "has waivers: wanted"),
         ("waiver = 3\n", "a single waiver"),
         (TEXT.replace('owner = "kernels"\n', ""), "waiver 1 has owner = None"),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.plumb.cache import write_atomically
 from tools.plumb.errors import PlumbError
+from tools.plumb.streams import write_file
 from tools.plumb.trim.evidence.lines import numbers, ranges
 
 SCHEMA = 1
@@ -60,7 +60,7 @@ def write(evidence: Evidence, path: Path) -> None:
         for label, recorded in sorted(evidence.tests.items())
     }
     content = {"schema": SCHEMA, "files": dict(sorted(evidence.files.items())), "tests": tests}
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+    write_file(path, json.dumps(content, indent=1) + "\n")
 
 
 def read(path: Path) -> Evidence:
