@@ -146,7 +146,12 @@ def _gather(logs: Path, loader: Loader, labels: Sequence[str] | None = None) -> 
     # The coverage package is loaded where it is needed alone.
     from tools.plumb.trim.evidence.gather import gather
 
-    return gather(logs, loader.workspace, labels)
+    tests = grounds.of(load.of_workspace(loader)).model.tests
+    sources = {
+        label: [src.removeprefix("//").replace(":", "/").lstrip("/") for src in test.srcs]
+        for label, test in tests.items()
+    }
+    return gather(logs, loader.workspace, labels, sources)
 
 
 def _write(evidence: Evidence, output: Path) -> None:

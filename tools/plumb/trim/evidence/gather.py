@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from coverage import CoverageData
@@ -21,9 +21,15 @@ _PHASE = re.compile(r"(\[.*\])?(\|(run|setup|teardown))?$", re.DOTALL)
 _RUNFILES = re.compile(r"^.*(?:\.runfiles|/execroot)/[^/]+/(?P<path>.*)$")
 
 
-def gather(logs: Path, workspace: Path, labels: Iterable[str] | None = None) -> Evidence:
+def gather(
+    logs: Path,
+    workspace: Path,
+    labels: Iterable[str] | None = None,
+    sources: Mapping[str, Iterable[str]] | None = None,
+) -> Evidence:
     """What each test below `logs` (bazel-testlogs) recorded; of `labels` only, where given.
 
+    sources: each test's own files, by label; what it proves holds while they are as they were.
     Raises PlumbError if none recorded anything, or if a record is damaged.
     """
     wanted = None if labels is None else set(labels)
@@ -40,6 +46,7 @@ def gather(logs: Path, workspace: Path, labels: Iterable[str] | None = None) -> 
         )
     tests = {label: _recorded(paths, workspace) for label, paths in sorted(found.items())}
     files = {path for recorded in tests.values() for path in recorded.lines}
+    files |= {path for label in tests for path in (sources or {}).get(label, ())}
     return Evidence(tests, {path: _digest(workspace / path) for path in sorted(files)})
 
 

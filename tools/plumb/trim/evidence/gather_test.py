@@ -63,6 +63,17 @@ def test_lines_of_shards_and_of_a_functions_parameters_are_brought_together(
     assert store.read(tmp_path / "e.json") == found
 
 
+def test_a_tests_own_sources_are_of_the_evidence(tmp_path: Path, workspace: Path) -> None:
+    logs = tmp_path / "logs"
+    record(logs / "t/b_test", str(workspace / "layers/a.py"), {"c": [1]})
+    (workspace / "t").mkdir()
+    (workspace / "t/b_test.py").write_text("assert True\n")
+    sources = {"//t:b_test": ["t/b_test.py"], "//t:never_ran": ["t/other.py"]}
+    found = gather(logs, workspace, None, sources)
+    assert found.files["t/b_test.py"] == hashlib.sha256(b"assert True\n").hexdigest()
+    assert "t/other.py" not in found.files
+
+
 def test_only_the_tests_asked_for_are_gathered(tmp_path: Path, workspace: Path) -> None:
     for name in "ab":
         record(tmp_path / f"logs/t/{name}_test", str(workspace / "layers/a.py"), {"c": [1]})
