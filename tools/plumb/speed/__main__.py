@@ -69,7 +69,8 @@ def timed(command: list[str], root: Path, **variables: str) -> Timed:
         process = subprocess.Popen(
             command,
             cwd=root,
-            env={**os.environ, **variables},
+            # Not the folder of `bazel run`, which plumb would take for the one to answer for.
+            env={**bazel.environment(), **variables},
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
