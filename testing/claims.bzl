@@ -23,6 +23,9 @@ _SM100 = _SM90 + ["sm100:per-commit"]
 # Kernels of sm90 that no CPU runs.
 _SM90_ONLY = ["sm90:per-commit"]
 
+# Kernels that take too long to compile for each commit.
+_SM90_NIGHTLY = ["sm90:nightly"]
+
 # What has no CPU backend to compare with.
 _GPU_ONLY = ["sm90:per-commit", "sm100:per-commit"]
 
@@ -35,9 +38,14 @@ def _layer(sentence, demands = _CPU):
 CLAIMS = {
     "attn.dense.cuda_graph": _layer("Dense attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
     "attn.dense.faults": _layer("The tests of dense attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
+    "attn.dense.flashinfer.cap.numerics": _layer("Dense attention under a soft cap by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
     "attn.dense.flashinfer.decode.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.dense.flashinfer.draft.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.dense.flashinfer.extend.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.dense.flashinfer.fp8.numerics": _layer("Dense attention from an fp8 cache by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
+    "attn.dense.flashinfer.head_256.numerics": _layer("Dense attention with heads of 256 by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
+    "attn.dense.flashinfer.mqa.numerics": _layer("Dense attention of eight fp16 heads of 128 on one by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
+    "attn.dense.flashinfer.sinks.numerics": _layer("Dense attention with sinks by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
     "attn.dense.loader": _layer("The sinks of dense attention reach their heads through the loader, sharded over two processes too, as are the heads."),
     "attn.dense.refusals": _layer("What dense attention cannot take is refused by name, with the backend's limit, before any kernel runs."),
     "attn.dense.strength": _layer("The tests of dense attention find a gain of 0.02 % and a scaling off by 0.05 %, and a thousand right layers raise no alarm.", _NIGHTLY),
@@ -49,8 +57,8 @@ CLAIMS = {
     "attn.dense.triton.extend.numerics": _layer("Dense attention by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.gdn.cuda_graph": _layer("The gated delta rule's decode captured in a CUDA graph gives bit for bit what it gives outside, output and states, for other slots too.", _SM90_ONLY),
     "attn.gdn.faults": _layer("The gated delta tests catch planted faults of gates, convolution, heads, states and chunks, and name the place or what is computed instead."),
-    "attn.gdn.flashinfer.decode.numerics": _layer("The gated delta rule by FlashInfer's kernels gives the recurrence's output of one new token a request, and every request's state after it, and touches no other slot.", ["sm90:nightly"]),
-    "attn.gdn.flashinfer.extend.numerics": _layer("The gated delta rule by FlashInfer's kernels gives the recurrence's output of texts of any lengths, and every request's state after them, and touches no other slot.", ["sm90:nightly"]),
+    "attn.gdn.flashinfer.decode.numerics": _layer("The gated delta rule by FlashInfer's kernels gives the recurrence's output of one new token a request, and every request's state after it, and touches no other slot.", _SM90_NIGHTLY),
+    "attn.gdn.flashinfer.extend.numerics": _layer("The gated delta rule by FlashInfer's kernels gives the recurrence's output of texts of any lengths, and every request's state after them, and touches no other slot.", _SM90_NIGHTLY),
     "attn.gdn.loader": _layer("Every cell of conv1d.weight, A_log and dt_bias reaches its head through the loader, of q, of k and of v apart on each rank; other weights replace it bit for bit."),
     "attn.gdn.refusals": _layer("What the gated delta rule cannot take is refused by name, with the backend's limit, before anything is written or run."),
     "attn.gdn.strength": _layer("The gated delta tests find a decay off by 0.01 % and an output off by 0.02 %, and a thousand right layers raise no alarm.", _NIGHTLY),
@@ -78,9 +86,11 @@ CLAIMS = {
     "attn.shared_metadata": _layer("Dense and windowed layers of one model, and caches of other scales, share a batch's metadata and plans and are all right.", _SM90),
     "attn.swa.cuda_graph": _layer("Sliding-window attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
     "attn.swa.faults": _layer("The tests of sliding-window attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
+    "attn.swa.flashinfer.cap.numerics": _layer("Sliding-window attention under a soft cap by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
     "attn.swa.flashinfer.decode.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.swa.flashinfer.draft.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.swa.flashinfer.extend.numerics": _layer("Sliding-window attention by FlashInfer's wrappers gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
+    "attn.swa.flashinfer.sinks.numerics": _layer("Sliding-window attention with sinks by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
     "attn.swa.loader": _layer("The sinks of sliding-window attention reach their heads through the loader, sharded over two processes too, as are the heads."),
     "attn.swa.refusals": _layer("What sliding-window attention cannot take is refused by name, with the backend's limit, before any kernel runs."),
     "attn.swa.strength": _layer("The tests of sliding-window attention find a gain of 0.02 % and a scaling off by 0.05 %, and a thousand right layers raise no alarm.", _NIGHTLY),

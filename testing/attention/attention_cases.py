@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -109,11 +110,13 @@ ON_A_GPU: Mapping[str, Sequence[str]] = {
         *("gqa", "page_1_fp16", "mqa", "group_of_three", "head_256", "values_narrower"),
         *("cap", "sinks_fp16", "fp8_sinks"),
     ],
-    # FlashInfer compiles for minutes for each dtype, head size, window, cap and cache of fp8.
+    # FlashInfer compiles for a minute for each dtype, head size, window, cap and cache of fp8.
     "flashinfer": ["gqa", "page_1", "page_64", "group_of_three", "group_of_twelve"],
-    "flashinfer_kinds": ["mqa", "head_256", "cap", "sinks", "fp8"],
 }
 """Layers that a backend is tested with there: its compiler takes most of the time."""
+
+FLASHINFER_KINDS = ("cap", "fp8", "head_256", "mqa", "sinks")
+"""Layers for which FlashInfer compiles kernels of their own."""
 
 WINDOWS = (33, 7, 15, 16, 17, 1, 64, 100, 128, 4096)
 """Smaller than, about and larger than contexts and pages."""
@@ -127,14 +130,32 @@ def windowed(layers: Mapping[str, AttentionCase]) -> dict[str, AttentionCase]:
     }
 
 
-def layers_of(backend: str, window: bool = False, kinds: bool = False) -> dict[str, AttentionCase]:
-    """The layers that a backend is tested with on this pool, on that backend.
-
-    kinds: those for which it compiles longest.
-    """
+def layers_of(backend: str, window: bool = False) -> dict[str, AttentionCase]:
+    """The layers that a backend is tested with on this pool, on that backend."""
     layers = windowed(LAYERS) if window else dict(LAYERS)
-    names = list(layers) if pool() == "cpu" else ON_A_GPU[f"{backend}_kinds" if kinds else backend]
+    names = list(layers) if pool() == "cpu" else ON_A_GPU[backend]
     return {name: on_backend(layers[name], backend) for name in names}
+
+
+def flashinfer_kinds(window: bool = False) -> dict[str, AttentionCase]:
+    """The layer of FLASHINFER_KINDS that PLUMBLINE_LAYER names; all of them where it is unset."""
+    layers = windowed(LAYERS) if window else dict(LAYERS)
+    names = [os.environ["PLUMBLINE_LAYER"]] if "PLUMBLINE_LAYER" in os.environ else FLASHINFER_KINDS
+    return {name: on_backend(layers[name], "flashinfer") for name in names}
+
+
+def takes(case: AttentionCase, mode: str) -> bool:
+    """Whether FlashInfer takes a layer in a mode: its variant with sinks has no mask of drafts."""
+    return not (case.sinks and mode == "draft")
+
+
+def templates_of(case: AttentionCase) -> list[Call]:
+    """A call for each of the templates that FlashInfer compiles for a layer.
+
+    On sm90 prompts have one of their own, unless the cache is of fp8. They may be compiled side by
+    side; the same one twice may not, as FlashInfer writes its sources before it takes the lock.
+    """
+    return [CALLS[mode][0] for mode in ("extend", "decode") if mode == "decode" or not case.fp8]
 
 
 def seed_of(case: AttentionCase, mode: str) -> int:

@@ -28,6 +28,8 @@ LLAMA = {
 def test_every_key_reaches_its_place() -> None:
     assert scaling_from_config(DEEPSEEK) == YarnScaling(40, 4096, 16, 2, 0.707, 0.5)
     assert scaling_from_config(LLAMA) == Llama3Scaling(8.0, 4096, 2.0, 5.0)
+    untruncated = scaling_from_config({**DEEPSEEK, "truncate": False})
+    assert untruncated == YarnScaling(40, 4096, 16, 2, 0.707, 0.5, truncate=False)
 
 
 def test_what_is_left_out_is_as_its_authors_have_it() -> None:
@@ -50,6 +52,7 @@ def test_no_scaling(config: dict[str, Any] | None) -> None:
         ({"rope_type": "llama3", "factor": 8.0}, "lacks original_max_position_embeddings"),
         ({**DEEPSEEK, "factor": 0}, "yarn: factor is 0, wanted a number above 0"),
         ({**DEEPSEEK, "beta_fast": 1}, "yarn: beta_fast 1 is below beta_slow 2"),
+        ({**DEEPSEEK, "truncate": "no"}, "yarn: truncate is 'no', wanted true or false"),
         ({**LLAMA, "high_freq_factor": 2.0}, "llama3: high_freq_factor is 2.0, wanted more than"),
         ({**LLAMA, "low_freq_factor": True}, "llama3: low_freq_factor is True, wanted a number"),
     ],
