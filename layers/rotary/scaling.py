@@ -44,7 +44,8 @@ class YarnScaling:
     one that turns `beta_slow` times or less has it divided by `factor`. In between the paper's ramp
     is linear in the number of turns; the authors' code, and with it every checkpoint trained so
     (DeepSeek-V2 and V3, Qwen), has it linear in the dimension's index, its ends rounded outwards to
-    whole indices. That is what is done here.
+    whole indices. That is what is done here, but for the rounding where `truncate` is false, as
+    gpt-oss was trained.
 
     Attributes:
         factor: s, by how much the context is longer than the trained one.
@@ -53,6 +54,7 @@ class YarnScaling:
         mscale, mscale_all_dim: DeepSeek's: cos and sin are multiplied by
             `yarn_mscale(s, mscale) / yarn_mscale(s, mscale_all_dim)`. Their defaults give the
             paper's factor, `yarn_mscale(s)`.
+        truncate: round the ramp's ends to whole indices.
     """
 
     factor: float
@@ -61,8 +63,13 @@ class YarnScaling:
     beta_slow: float = 1.0
     mscale: float = 1.0
     mscale_all_dim: float = 0.0
+    truncate: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.truncate, bool):
+            raise ValueError(
+                f"yarn: truncate is {self.truncate!r}, wanted true or false. Correct rope_scaling."
+            )
         _check_positive(
             "yarn", factor=self.factor, original_max_position=self.original_max_position
         )
@@ -85,8 +92,10 @@ class YarnScaling:
 
     def frequencies(self, plain: torch.Tensor, base: float) -> torch.Tensor:
         """As the class says; plain (dim / 2,) float64."""
-        first = math.floor(self._index_of(self.beta_fast, plain.numel(), base))
-        last = math.ceil(self._index_of(self.beta_slow, plain.numel(), base))
+        first = self._index_of(self.beta_fast, plain.numel(), base)
+        last = self._index_of(self.beta_slow, plain.numel(), base)
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
         first, last = max(first, 0), min(last, 2 * plain.numel() - 1)
         index = torch.arange(plain.numel(), dtype=torch.float64, device=plain.device)
         # Where both ends meet the ramp is a step, as in the authors' code.
@@ -166,7 +175,9 @@ def scaling_from_config(config: Mapping[str, Any] | None) -> RotaryScaling | Non
 
 
 _COMMON_KEYS = {"factor": "factor", "original_max_position_embeddings": "original_max_position"}
-_YARN_KEYS = _COMMON_KEYS | {k: k for k in ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")}
+_YARN_KEYS = _COMMON_KEYS | {
+    k: k for k in ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")
+}
 _LLAMA3_KEYS = _COMMON_KEYS | {k: k for k in ("low_freq_factor", "high_freq_factor")}
 
 

@@ -28,6 +28,7 @@ SCALINGS = {
         YarnScaling(40.0, 4096, mscale=0.707, mscale_all_dim=0.0),
     ),
     "yarn of its paper": (Yarn(4.0, 32768), YarnScaling(4.0, 32768)),
+    "yarn of gpt-oss": (Yarn(32.0, 4096, truncate=False), YarnScaling(32.0, 4096, truncate=False)),
     # Where the ramp would begin before the first pair, and end behind the last.
     "yarn of short texts": (Yarn(4.0, 64), YarnScaling(4.0, 64)),
     "yarn of long texts": (Yarn(4.0, 262144), YarnScaling(4.0, 262144)),

@@ -6,7 +6,7 @@ two values make a pair is a convention: "neox" pairs i with i + d/2, "gptj" pair
 YaRN (arXiv:2309.00071, section 3.2 and appendix A.2; DeepSeek-V2's `rope_scaling`) divides the
 frequencies of slow pairs by `factor`, keeps those of fast ones, and goes linearly from the one to
 the other between the pairs that turn `beta_fast` and `beta_slow` times within the original context,
-rounded outwards; the vector grows by the ratio of two magnitudes m(s) = 0.1·s·ln(factor) + 1.
+rounded outwards (gpt-oss: not rounded, `truncate` false); the vector grows by the ratio of two magnitudes m(s) = 0.1·s·ln(factor) + 1.
 
 Llama 3.1's `rope_scaling` divides the frequencies of wavelengths beyond original/low_freq_factor,
 keeps those below original/high_freq_factor, and mixes between, linearly in original/wavelength.
@@ -33,6 +33,7 @@ class Yarn:
     beta_slow: float = 1.0
     mscale: float = 1.0
     mscale_all_dim: float = 0.0
+    truncate: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,10 @@ def _yarn(rope: Rope, plain: Float64, scaling: Yarn) -> Float64:
         ratio = scaling.original / (turns * 2 * np.pi)
         return rope.dim * float(np.log(ratio)) / (2 * float(np.log(rope.base)))
 
-    fast = max(np.floor(pair_of(scaling.beta_fast)), 0)
-    slow = min(np.ceil(pair_of(scaling.beta_slow)), rope.dim - 1)
+    fast, slow = pair_of(scaling.beta_fast), pair_of(scaling.beta_slow)
+    if scaling.truncate:
+        fast, slow = float(np.floor(fast)), float(np.ceil(slow))
+    fast, slow = max(fast, 0.0), min(slow, rope.dim - 1.0)
     slow = slow if slow > fast else fast + 0.001
     share = np.clip((np.arange(rope.dim // 2) - fast) / (slow - fast), 0, 1)
     return np.asarray(plain * (1 - share) + plain / scaling.factor * share)

@@ -57,6 +57,16 @@ def test_yarn_as_deepseek_v3_has_it() -> None:
     assert Rope(64, scaling=Yarn(40.0, 4096)).magnitude() == pytest.approx(1.3688879454)
 
 
+def test_yarn_as_gpt_oss_has_it() -> None:
+    # 64·ln(4096/(turns·2π))/(2·ln 150000) is 8.0928 for 32 turns and 17.3980 for one, not rounded:
+    # pair 12 is 3.9072/9.3052 of the way.
+    yarn = Yarn(32.0, 4096, truncate=False)
+    ratio = Rope(64, 150000.0, scaling=yarn).frequencies() / Rope(64, 150000.0).frequencies()
+    np.testing.assert_array_equal(ratio[:9], 1.0)
+    np.testing.assert_allclose(ratio[18:], 1 / 32, rtol=1e-15)
+    np.testing.assert_allclose(ratio[12], 1 - 3.9072 / 9.3052 * (1 - 1 / 32), rtol=1e-5)
+
+
 def test_llama3_as_its_config_has_it() -> None:
     # Wavelengths below 8192/4 stay, those beyond 8192/1 are eight times longer.
     rope = Rope(128, 500000.0, "neox", Llama3(8.0, 8192))
