@@ -66,7 +66,8 @@ def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence
         deps: what the sources import.
         gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
         cadence: "per-commit", "labelled" or "nightly".
-        skipped_on: dict from a pool, which `pools` leaves out, to why the test would skip itself there.
+        skipped_on: dict from a pool to why the test skips itself there, or would. Where `pools` has
+            it too, the test runs and vouches for nothing: what its machines lack is reported.
         tags: further tags; those that the arguments stand for are refused.
         **kwargs: passed on to py_test, such as data or shard_count.
     """
@@ -102,7 +103,8 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         level: "e2e" or "perf".
         gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
         cadence: "per-commit", "labelled" or "nightly".
-        skipped_on: dict from a pool, which `pools` leaves out, to why the test would skip itself there.
+        skipped_on: dict from a pool to why the test skips itself there, or would. Where `pools` has
+            it too, the test runs and vouches for nothing: what its machines lack is reported.
         tags: further tags; those that the arguments stand for are refused.
         **kwargs: passed on to py_test.
     """
@@ -221,7 +223,11 @@ def oracle_library(*, name, srcs, deps = [], **kwargs):
     if problems:
         fail("oracle_library //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     for dep in deps:
-        if dep.startswith(("//layers", "@//layers", "@plumbline//layers", "@@//layers")) or dep.split(":")[-1] in ["flashinfer_python", "sglang_kernel", "torch", "triton"]:
+        refused = ["flashinfer_python", "sglang_kernel", "triton"]
+        if native.package_name() != "testing/oracles/models":
+            # Reference models are trained, and so are of torch.
+            refused.append("torch")
+        if dep.startswith(("//layers", "@//layers", "@plumbline//layers", "@@//layers")) or dep.split(":")[-1] in refused:
             fail("oracle_library %s depends on %s: an oracle shares no code with the layer; write it from the format's definition" % (name, dep))
     py_library(
         name = name,

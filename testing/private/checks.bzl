@@ -69,13 +69,11 @@ def _pool_problems(pools, seconds):
             problems.append("seconds for pool '%s' is %r: wanted a whole number of 1 or more" % (pool, seconds[pool]))
     return problems
 
-def _skip_problems(skipped_on, pools):
+def _skip_problems(skipped_on):
     problems = []
     for pool, reason in skipped_on.items():
         if pool not in POOLS:
             problems.append("skipped_on names unknown pool '%s': %s" % (pool, suggestion(pool, POOLS.keys())))
-        elif pool in pools:
-            problems.append("skipped_on and pools both name '%s': drop it from pools, or from skipped_on once the test runs there" % pool)
         if type(reason) != "string" or not reason.strip():
             problems.append("skipped_on gives no reason for pool '%s': write why the test would skip itself there" % pool)
     return problems
@@ -158,7 +156,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         cadence: how often it runs.
         tags: tags added by hand.
         levels: the claim levels that this macro may cover.
-        skipped_on: dict from each pool where it would skip itself to the reason.
+        skipped_on: dict from each pool where it skips itself, or would, to the reason.
 
     Returns:
         A list of sentences, each with what to write instead; empty if all is well.
@@ -180,7 +178,7 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         problems.append("name '%s' should end in _test" % name)
     if not [src for src in srcs if src.endswith("_test.py")]:
         problems.append("srcs holds no *_test.py: pytest would collect nothing")
-    problems += _pool_problems(pools, seconds) + _skip_problems(skipped_on, pools)
+    problems += _pool_problems(pools, seconds) + _skip_problems(skipped_on)
     problems += _claim_problems(covers, levels) + tag_problems(tags)
     if gpus != None and not [pool for pool in pools if pool in POOLS and POOLS[pool].gpu]:
         problems.append("gpus = %r, but no pool has a GPU: drop it or add a GPU pool" % gpus)

@@ -27,7 +27,7 @@ def pool_tags(*, pool, seconds, gpus, covers, cadence, level, skipped_on = {}):
         covers: claims.
         cadence: a member of CADENCES.
         level: "layer", "e2e", "perf" or "unit".
-        skipped_on: dict from each pool where it would skip itself to the reason.
+        skipped_on: dict from each pool where it skips itself, or would, to the reason.
 
     Returns:
         A sorted list of tags.
@@ -60,7 +60,7 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
         covers: claims vouched for.
         cadence: how often it runs.
         level: "layer", "e2e", "perf" or "unit".
-        skipped_on: dict from each pool where it would skip itself to the reason.
+        skipped_on: dict from each pool where it skips itself, or would, to the reason.
         tags: further tags.
         env: further environment of the test.
         **kwargs: passed on to py_test.

@@ -92,6 +92,15 @@ CASES = {
         "unknown_pool": _problems(pools = ["cpu", "h10"], seconds = {"cpu": 12, "h10": 20}),
         "wrong_level": _problems(levels = ["e2e", "perf"]),
     },
+    "skipping_itself_tags": pool_tags(
+        cadence = "per-commit",
+        covers = ["quant.int8_channel.linear.numerics"],
+        gpus = 1,
+        level = "layer",
+        pool = "h100",
+        seconds = 5,
+        skipped_on = {"h100": "its image lacks a package"},
+    ),
     "skipping_tags": pool_tags(
         cadence = "per-commit",
         covers = [],

@@ -233,6 +233,15 @@ def test_a_suite_of_a_pool_that_nobody_has_is_no_contradiction() -> None:
     assert read(absent, suite_target("//q:s", "//q:t")).problems == ()
 
 
+def test_a_suite_of_a_test_that_says_where_it_skips_itself_is_no_contradiction() -> None:
+    skips = test_target("//q:t", "a", pool="h100", tags=("skipped_on:sm90 (no such package)",))
+
+    model = read(skips, suite_target("//q:s", "//q:t"))
+
+    assert model.problems == ()
+    assert model.tests["//q:t"].given() == []
+
+
 def test_right_declarations_have_no_problem() -> None:
     model = read(
         claim_target(LINEAR),
