@@ -131,6 +131,6 @@ def _covering(test: Test, claims: Mapping[str, Claim]) -> list[str]:
 
 
 def _counts(target: Target, test: Test) -> bool:
-    # A pool without a machine is known of, and filtered by its tag; a test that skips itself where it
-    # runs says so in its declaration and its log: nothing passes unseen.
+    # A pool without a machine is known of, and filtered by its tag; a test that skips itself where
+    # it runs says so in its declaration and its log: nothing passes unseen.
     return test.idle is None or NO_MACHINE in target.tags
