@@ -1,4 +1,7 @@
-"""`python3 -m tools.bootstrap`: makes the private Bazel if there is none, prints where it is."""
+"""`python3 -m tools.bootstrap`: makes the private Bazel, or buildbox, if there is none.
+
+Prints where it is.
+"""
 
 import argparse
 import signal
@@ -6,8 +9,9 @@ import sys
 from pathlib import Path
 
 from tools.bootstrap import apt_sources
+from tools.bootstrap.buildbox import BUILDBOX
 from tools.bootstrap.errors import BootstrapError
-from tools.bootstrap.install import Bootstrap, Layout
+from tools.bootstrap.install import BAZEL, Bootstrap, Layout
 from tools.bootstrap.machine import default_home, require_debian
 from tools.bootstrap.progress import Progress
 
@@ -22,6 +26,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         type=lambda text: Path(text).absolute(),
         help="the cache folder (default: ${XDG_CACHE_HOME:-~/.cache}/plumbline/bazel); "
         "a prefix runs only where it was made",
+    )
+    parser.add_argument(
+        "--buildbox",
+        action="store_true",
+        help="instead of Bazel, the programs of a remote worker, in the folder beside",
     )
     parser.add_argument("--suite", default="testing", help="Debian suite (default: %(default)s)")
     parser.add_argument(
@@ -44,8 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.print_mirror:
             print(apt_sources.archive_mirrors(apt_sources.read_sources(), require_debian())[0])
             return 0
-        layout = Layout(options.home or default_home())
-        prefix = Bootstrap(layout, options.suite, Progress()).install(options.force)
+        product = BUILDBOX if options.buildbox else BAZEL
+        home = options.home or default_home().with_name(product.name.lower())
+        bootstrap = Bootstrap(Layout(home), options.suite, Progress(), product)
+        prefix = bootstrap.install(options.force)
     except BootstrapError as error:
         print(f"\ntools/bootstrap: {error}", file=sys.stderr)
         return error.exit_status

@@ -1,10 +1,10 @@
-"""The whole way from an empty cache to a Bazel that runs."""
+"""The whole way from an empty cache to a Bazel, or another product, that runs."""
 
 import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,11 +104,45 @@ def remove(tree: Path) -> None:
         shutil.rmtree(tree)
 
 
-class Bootstrap:
-    """Makes a prefix in `layout` from `suite`, telling `progress` about it."""
+@dataclass(frozen=True)
+class Product:
+    """What is made of packages.
 
-    def __init__(self, layout: Layout, suite: str, progress: Progress) -> None:
+    Attributes:
+        name: what the user is told that it is.
+        wanted: packages to fetch, with all that they need.
+        version: of the chosen packages; names the prefix. Raises SuiteMovedError.
+        build: fills the empty folder `staged` from `unpacked`, for use at `final`.
+        run: starts what was built; raises BrokenBuildError.
+        is_ready: whether a layout holds one that was made for its place.
+    """
+
+    name: str
+    wanted: tuple[str, ...]
+    version: Callable[[Sequence[closure.Package]], str]
+    build: Callable[[Path, Path, Path], None]
+    run: Callable[[Path], object]
+    is_ready: Callable[[Layout], bool]
+
+
+BAZEL = Product(
+    name="Bazel",
+    wanted=closure.WANTED,
+    version=closure.bazel_version,
+    build=lambda unpacked, staged, final: PrefixBuilder(unpacked, staged, final).build(),
+    run=run_version,
+    is_ready=Layout.is_ready,
+)
+
+
+class Bootstrap:
+    """Makes a prefix of `product` in `layout` from `suite`, telling `progress` about it."""
+
+    def __init__(
+        self, layout: Layout, suite: str, progress: Progress, product: Product = BAZEL
+    ) -> None:
         self.layout, self.suite, self.progress = layout, suite, progress
+        self.product = product
 
     def install(self, force: bool = False) -> Path:
         """Returns the prefix in use, after making it if there is none.
@@ -121,7 +155,7 @@ class Bootstrap:
         with explained(home):
             home.mkdir(parents=True, exist_ok=True)
             with exclusive(self.layout.lock, self.progress.note):
-                if force or not self.layout.is_ready():
+                if force or not self.product.is_ready(self.layout):
                     self._make()
         return self.layout.current.resolve()
 
@@ -130,11 +164,13 @@ class Bootstrap:
         keyring = apt.find_keyring()
         mirrors = apt_sources.archive_mirrors(apt_sources.read_sources(), codename)
         machine.require_space(self.layout.home)
-        self.progress.note(f"No Bazel 7 here yet: making one from Debian {self.suite}, once.")
+        self.progress.note(
+            f"No {self.product.name} here yet: making one from Debian {self.suite}, once."
+        )
         private = self._first_that_answers(mirrors, keyring)
-        chosen = private.closure(closure.WANTED)
+        chosen = private.closure(self.product.wanted)
         try:
-            version = closure.bazel_version(chosen)
+            version = self.product.version(chosen)
         except SuiteMovedError:
             remove(self.layout.work)
             raise
@@ -162,7 +198,7 @@ class Bootstrap:
     def _download(self, private: apt.PrivateApt, chosen: Sequence[closure.Package]) -> None:
         total = sum(package.size for package in chosen)
         self.progress.start(f"Download {len(chosen)} packages", total, "MB")
-        private.download(closure.WANTED, lambda: self.progress.update(private.fetched_bytes()))
+        private.download(self.product.wanted, lambda: self.progress.update(private.fetched_bytes()))
         self.progress.finish()
 
     def _unpack(self, archives: Path, chosen: Sequence[closure.Package]) -> Path:
@@ -176,14 +212,14 @@ class Bootstrap:
         return root
 
     def _assemble(self, unpacked: Path, version: str) -> None:
-        self.progress.start(f"Assemble Bazel {version}")
+        self.progress.start(f"Assemble {self.product.name} {version}")
         staged, prefix = self.layout.work / "staged", self.layout.home / version
         remove(staged)
         staged.mkdir()
-        PrefixBuilder(unpacked, staged, prefix).build()
+        self.product.build(unpacked, staged, prefix)
         # `current` is what counts: until it is set, a prefix of this name is an unfinished one.
         remove(prefix)
         staged.rename(prefix)
-        run_version(prefix)
+        self.product.run(prefix)
         point(self.layout.current, prefix.name)
         self.progress.finish()
