@@ -6,7 +6,8 @@ two values make a pair is a convention: "neox" pairs i with i + d/2, "gptj" pair
 YaRN (arXiv:2309.00071, section 3.2 and appendix A.2; DeepSeek-V2's `rope_scaling`) divides the
 frequencies of slow pairs by `factor`, keeps those of fast ones, and goes linearly from the one to
 the other between the pairs that turn `beta_fast` and `beta_slow` times within the original context,
-rounded outwards (gpt-oss: not rounded, `truncate` false); the vector grows by the ratio of two magnitudes m(s) = 0.1·s·ln(factor) + 1.
+rounded outwards unless `truncate` is false (gpt-oss); the vector grows by the ratio of two
+magnitudes m(s) = 0.1·s·ln(factor) + 1.
 
 Llama 3.1's `rope_scaling` divides the frequencies of wavelengths beyond original/low_freq_factor,
 keeps those below original/high_freq_factor, and mixes between, linearly in original/wavelength.
