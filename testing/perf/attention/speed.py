@@ -7,16 +7,20 @@ pairs on the same cache (testing/perf/timing.py), as CUDA graphs, with 32 query 
 head size 128, bfloat16 and pages of 16 in a random order. A rate is bytes of keys and values for
 decode, arithmetic on visible pairs for extend. Goals: at least 0.7 of FlashInfer's rate for decode
 and 0.5 for extend; and a layer's forward, which also writes keys and values, at most 5 % over its
-kernel at 32 requests of 8192. Only the last column has the host's launches in it. The exit code is
-0, unless `--require` is given and a goal is missed or not resolved. On a CPU, where goals do not
-hold, a small layer is timed.
+kernel at 32 requests of 8192. Only the last column has the host's launches in it. Rows are printed
+as they are measured, and kept in a file by `--out`. The exit code is 0, unless `--require` is given
+and a goal is missed or not resolved. On a CPU, where goals do not hold, a small layer is timed.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
+from pathlib import Path
 
 import torch
 
@@ -31,9 +35,9 @@ from testing.perf.attention.goals import (
     UNRESOLVED,
     KernelRow,
     LayerRow,
-    table,
 )
 from testing.perf.attention.graphed import graphed
+from testing.perf.attention.report import Report
 from testing.perf.timing import alone, compare, gpu_time, quiet_host, wall_time
 
 BACKENDS = ("triton", "flashinfer", "torch")
@@ -78,20 +82,49 @@ def compare_layer(name: str, layer: Attention, batch: Batch, rounds: int) -> Lay
     return LayerRow(batch, name, times, alone(forward, rounds, wall_time))
 
 
-def measure(args: argparse.Namespace) -> tuple[list[KernelRow], list[LayerRow], list[str]]:
-    """All that can run here."""
-    layers, absent = ready_layers(args.sizes, args.device)
-    kernel_rows: list[KernelRow] = []
-    layer_rows: list[LayerRow] = []
-    for mode in ("decode", "extend"):
-        for requests in args.requests:
-            for context in args.contexts:
-                batch = random_batch(args.sizes, mode, requests, context, args.device)
-                if {"triton", "flashinfer"} <= layers.keys():
-                    kernel_rows.append(compare_kernels(layers, batch, args.rounds))
-                for name, layer in layers.items():
-                    layer_rows.append(compare_layer(name, layer, batch, args.rounds))
-    return kernel_rows, layer_rows, absent
+def shapes(args: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
+    """(mode, requests, context) of every batch."""
+    return product(("decode", "extend"), args.requests, args.contexts)
+
+
+def warm(layers: dict[str, Attention], args: argparse.Namespace) -> None:
+    """Compiles all that is measured, while the host still has all its cores.
+
+    A backend that compiles as it plans does so for both modes side by side.
+    """
+    with ThreadPoolExecutor(2) as threads:
+        planned = []
+        for mode in ("decode", "extend"):
+            batch = random_batch(args.sizes, mode, 1, args.contexts[0], args.device)
+            if "flashinfer" in layers:
+                plan = layers["flashinfer"].plan
+                planned.append(threads.submit(plan, batch.cache, batch.metadata))
+        for shape in shapes(args):
+            batch = random_batch(args.sizes, *shape, args.device)
+            for name, layer in layers.items():
+                if name != "flashinfer":
+                    layer(batch.q, batch.k, batch.v, batch.cache, batch.metadata)
+        for done in planned:
+            done.result()
+
+
+def measure(layers: dict[str, Attention], args: argparse.Namespace, report: Report) -> Counter[str]:
+    """Both tables, a row as it is measured; gives how often each verdict on a goal."""
+    judged = args.device.type == "cuda"
+    verdicts: Counter[str] = Counter()
+    if {"triton", "flashinfer"} <= layers.keys():
+        for shape in shapes(args):
+            batch = random_batch(args.sizes, *shape, args.device)
+            kernel = compare_kernels(layers, batch, args.rounds)
+            report.row(KERNEL_HEADS, kernel.cells(judged))
+            verdicts[kernel.verdict] += 1
+    for shape in shapes(args):
+        batch = random_batch(args.sizes, *shape, args.device)
+        for name, layer in layers.items():
+            row = compare_layer(name, layer, batch, args.rounds)
+            report.row(LAYER_HEADS, row.cells(judged))
+            verdicts[row.verdict] += row.has_goal
+    return verdicts
 
 
 def _count(text: str) -> int:
@@ -110,7 +143,8 @@ def parse() -> argparse.Namespace:
     requests, contexts = ([1, 2], [64]) if small else ([1, 32, 256], [1024, 8192])
     parser.add_argument("--requests", type=_count, nargs="+", default=requests, metavar="B")
     parser.add_argument("--contexts", type=_count, nargs="+", default=contexts, metavar="N")
-    parser.add_argument("--rounds", type=_count, default=1 if small else 8, help="of 3 pairs")
+    parser.add_argument("--rounds", type=_count, default=1 if small else 5, help="of 3 pairs")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keeps what is printed as well")
     parser.add_argument("--require", action="store_true", help="exit 1 unless every goal is met")
     args = parser.parse_args()
     args.sizes = Sizes(4, 2, 64) if small else Sizes(32, 8, 128)
@@ -122,21 +156,20 @@ def main() -> int:
     """Prints the tables; 1 if goals were required and one was not seen to be met."""
     args = parse()
     judged = args.device.type == "cuda"
+    report = Report(args.out)
     name = torch.cuda.get_device_name(args.device) if judged else "CPU"
-    print(f"{name}, torch {torch.__version__}, {args.sizes}, {args.rounds} rounds\n")
-    with torch.inference_mode(), quiet_host():
-        kernel_rows, layer_rows, absent = measure(args)
-    print(table(KERNEL_HEADS, [row.cells(judged) for row in kernel_rows]) + "\n")
-    print(table(LAYER_HEADS, [row.cells(judged) for row in layer_rows]) + "\n")
-    verdicts = Counter(row.verdict for row in kernel_rows)
-    verdicts += Counter(row.verdict for row in layer_rows if row.has_goal)
+    report.say(f"{name}, torch {torch.__version__}, {args.sizes}, {args.rounds} rounds")
+    layers, absent = ready_layers(args.sizes, args.device)
+    with torch.inference_mode():
+        warm(layers, args)
+        with quiet_host():
+            verdicts = measure(layers, args, report)
     if judged:
-        print(
-            "Goals: " + ", ".join(f"{verdicts[v]} {v}" for v in (MET, MISSED, UNRESOLVED)) + ".\n"
-        )
+        goals = ", ".join(f"{verdicts[v]} {v}" for v in (MET, MISSED, UNRESOLVED))
+        report.say(f"Goals: {goals}.")
     for reason in absent:
-        print(f"Not run here: {reason}.")
-    return int(args.require and judged and set(verdicts) != {MET})
+        report.say(f"Not run here: {reason}.")
+    return int(args.require and judged and {v for v, n in verdicts.items() if n} != {MET})
 
 
 if __name__ == "__main__":
