@@ -25,11 +25,11 @@ TOKENS_AT_ONCE = 1024
 class Batch:
     """What a layer's forward takes, and what is to be done for it.
 
-    mode: "decode", or "extend" of prompts whose last part comes now.
+    mode: "decode", "extend" of prompts whose last part comes now, or "unabsorbed" of whole prompts.
     heads: of the rank.
     requests, context, queries: how many requests, the keys and the query tokens of each.
     forward: arguments of the layer's forward.
-    latent: (T, heads, R + rope), the absorbed kernels' query.
+    kernel: arguments of the layer's kernel, that of the absorbed path or the other.
     """
 
     mode: str
@@ -38,7 +38,7 @@ class Batch:
     context: int
     queries: int
     forward: tuple[Any, ...]
-    latent: torch.Tensor
+    kernel: tuple[Any, ...]
     cache: MLAKVCache
     metadata: AttentionMetadata
 
@@ -50,14 +50,17 @@ class Batch:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of the absorbed path, over the keys that queries see."""
+        """Multiplications and additions of the path, over the keys that queries see."""
         pairs = self.queries * (self.context - self.queries)
         pairs += self.queries * (self.queries + 1) // 2
-        return 2 * self.requests * pairs * self.heads * (2 * RANK + ROPE)
+        each = NOPE + ROPE + V if self.mode == "unabsorbed" else 2 * RANK + ROPE
+        return 2 * self.requests * pairs * self.heads * each
 
 
-def ready_layer(heads: int, backend: dict[str, str], device: torch.device) -> MLAAttention:
-    """A layer with random weights, that is ready; prompts take the absorbed path too.
+def ready_layer(heads: int, mode: str, backend: str, device: torch.device) -> MLAAttention:
+    """A layer with random weights, that is ready, with a backend for a batch's mode.
+
+    Prompts take the absorbed path too, but in mode "unabsorbed".
 
     Raises:
         BackendUnavailable: the backend cannot run there.
@@ -68,8 +71,8 @@ def ready_layer(heads: int, backend: dict[str, str], device: torch.device) -> ML
         rotary=rotary,
         params_dtype=DTYPE,
         prefix="attn",
-        backend=backend,
-        path="absorbed",
+        backend={mode: backend},
+        path="auto" if mode == "unabsorbed" else "absorbed",
         device=device,
     )
     weight = torch.randn(heads * (NOPE + V), RANK, device=device) * RANK**-0.5
@@ -80,7 +83,8 @@ def ready_layer(heads: int, backend: dict[str, str], device: torch.device) -> ML
 
 def random_batch(heads: int, mode: str, requests: int, context: int, device: torch.device) -> Batch:
     """Requests of one length, whose pages lie in a random order."""
-    queries = 1 if mode == "decode" else min(context, max(1, TOKENS_AT_ONCE // requests))
+    at_once = {"decode": 1, "extend": max(1, TOKENS_AT_ONCE // requests), "unabsorbed": context}
+    queries = min(context, at_once[mode])
     pages = ceil_div(context, PAGE_SIZE)
     order = torch.randperm(requests * pages, device=device)
     table = order.to(torch.int32).view(requests, pages)
@@ -98,7 +102,7 @@ def random_batch(heads: int, mode: str, requests: int, context: int, device: tor
 
     q, kv_c, k_pe = random(tokens, heads, NOPE + ROPE), random(tokens, RANK), random(tokens, ROPE)
     forward = (q, kv_c, k_pe, metadata.positions, cache, metadata)
-    latent = random(tokens, heads, RANK + ROPE)
-    return Batch(
-        *(mode, heads, requests, context, queries, forward, latent, cache, metadata),
-    )
+    kernel: tuple[Any, ...] = (random(tokens, heads, RANK + ROPE), cache, metadata)
+    if mode == "unabsorbed":
+        kernel = (q, torch.randn_like(q), random(tokens, heads, V), metadata)
+    return Batch(mode, heads, requests, context, queries, forward, kernel, cache, metadata)
