@@ -3,7 +3,8 @@
 An entry of a checkpoint's list names layers in one of these ways:
 
 - dotted components, found anywhere in the name: "lm_head", "layers.0.mlp", "mlp.gate";
-- a pattern with `*` or `?` for the whole name: "model.vision.*";
+- a pattern with `*` or `?` for the whole name, or for that of a module around the layer:
+  "model.vision.*", "model.layers.*.self_attn" (gpt-oss);
 - a regular expression, after `re:`, that matches from the start of the name and need not reach its
   end, as in compressed-tensors: "re:.*vision_tower".
 """
@@ -30,7 +31,7 @@ def matches(prefix: str, entry: str) -> bool:
                 f"in the quantisation config."
             ) from error
     if "*" in entry or "?" in entry:
-        return fnmatchcase(prefix, entry)
+        return fnmatchcase(prefix, entry) or fnmatchcase(prefix, f"{entry}.*")
     # Whole components only: "mlp.gate" is the router and must not catch "mlp.gate_proj".
     return f".{entry}." in f".{prefix}."
 

@@ -53,6 +53,8 @@ def test_no_config_is_unquantised() -> None:
         ("mlp.gate", "model.layers.0.mlp.gate_proj", False),
         ("*.down_proj", "model.layers.0.mlp.down_proj", True),
         ("*.down_proj", "model.layers.0.mlp.up_proj", False),
+        ("model.layers.*.self_attn", "model.layers.3.self_attn.qkv_proj", True),
+        ("model.layers.*.self_attn", "model.layers.3.self_attn2.qkv_proj", False),
         (r"re:model\.layers\.\d\.self_attn.*", "model.layers.3.self_attn.o_proj", True),
         ("re:.*vision_tower", "model.vision_tower.layers.0.q_proj", True),
         ("re:vision_tower", "model.vision_tower.layers.0.q_proj", False),

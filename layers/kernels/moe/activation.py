@@ -1,4 +1,6 @@
-"""What lies between the two matmuls of an expert: h = act(gate) · up, in float32, rounded once.
+"""What lies between the two matmuls of an expert or a dense MLP: h = act(gate) · up.
+
+In float32, rounded once.
 
 - silu: gate · sigmoid(gate) · up.
 - swiglu_oai (gpt-oss): gate is clamped to at most 7 and up to ±7; h = (up + 1) · gate ·
@@ -22,14 +24,14 @@ SWIGLU_OAI_LIMIT = 7.0
 
 
 def silu_torch(gate_up: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """gate_up (M, 2 I) float32, [gate | up] -> h (M, I) of `dtype`."""
-    gate, up = gate_up.chunk(2, dim=-1)
+    """gate_up (M, 2 I) of a float dtype, [gate | up] -> h (M, I) of `dtype`."""
+    gate, up = gate_up.float().chunk(2, dim=-1)
     return (F.silu(gate) * up).to(dtype)
 
 
 def swiglu_oai_torch(gate_up: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """gate_up (M, 2 I) float32, [gate | up] -> h (M, I) of `dtype`."""
-    gate, up = gate_up.chunk(2, dim=-1)
+    """gate_up (M, 2 I) of a float dtype, [gate | up] -> h (M, I) of `dtype`."""
+    gate, up = gate_up.float().chunk(2, dim=-1)
     gate = gate.clamp(max=SWIGLU_OAI_LIMIT)
     up = up.clamp(-SWIGLU_OAI_LIMIT, SWIGLU_OAI_LIMIT)
     return ((up + 1) * (gate * torch.sigmoid(SWIGLU_OAI_ALPHA * gate))).to(dtype)

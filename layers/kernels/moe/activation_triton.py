@@ -17,8 +17,8 @@ def _activate(gate_up_ptr, h_ptr, columns, IS_OAI: tl.constexpr, BLOCK: tl.const
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < columns
     gate_ptrs = gate_up_ptr + row * 2 * columns + column
-    gate = tl.load(gate_ptrs, mask=inside, other=0.0)
-    up = tl.load(gate_ptrs + columns, mask=inside, other=0.0)
+    gate = tl.load(gate_ptrs, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(gate_ptrs + columns, mask=inside, other=0.0).to(tl.float32)
     if IS_OAI:
         # Not tl.minimum, which drops a NaN.
         gate = tl.where(gate > 7.0, 7.0, gate)

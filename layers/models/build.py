@@ -1,0 +1,76 @@
+"""What all layers of a model are built with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from layers.models.config.base import ModelConfig
+from layers.norm.rms_norm import RMSNorm
+from layers.quantization.base import QuantizationConfig
+from layers.rotary.embedding import RotaryEmbedding
+
+
+@dataclass(frozen=True)
+class Backends:
+    """Names of backends; None chooses by capability.
+
+    Attributes:
+        attention: of attention layers.
+        linear: of quantised linear layers.
+        moe: of the runner of experts.
+    """
+
+    attention: str | None = None
+    linear: str | None = None
+    moe: str | None = None
+
+
+@dataclass(frozen=True)
+class Build:
+    """Device, dtype, quantisation and backends of a model's layers.
+
+    Attributes:
+        device: of all parameters.
+        params_dtype: of activations and unquantised weights: float16 or bfloat16.
+        quant_config: chooses methods by layers' names; None is unquantised.
+        backends: by kind of layer.
+    """
+
+    device: torch.device
+    params_dtype: torch.dtype
+    quant_config: QuantizationConfig | None = None
+    backends: Backends = field(default_factory=Backends)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of a linear layer whose weight may be quantised."""
+        return {**self.unquantised, "quant_config": self.quant_config}
+
+    @property
+    def unquantised(self) -> dict[str, Any]:
+        """Arguments of a linear layer that no published checkpoint quantises."""
+        return {"params_dtype": self.params_dtype, "device": self.device}
+
+    def norm(self, config: ModelConfig, prefix: str, size: int | None = None) -> RMSNorm:
+        """A norm of hidden states, or of `size` values."""
+        return RMSNorm(
+            config.hidden_size if size is None else size,
+            config.rms_norm_eps,
+            params_dtype=self.params_dtype,
+            prefix=prefix,
+            device=self.device,
+        )
+
+    def rotary(self, config: ModelConfig, rotary_dim: int, style: str) -> RotaryEmbedding:
+        """The table that all layers share."""
+        return RotaryEmbedding(
+            rotary_dim,
+            config.rope_theta,
+            config.max_position,
+            style,
+            config.rope_scaling,
+            device=self.device,
+        )

@@ -1,0 +1,131 @@
+"""From the folder of a Hugging Face checkpoint to a model that is ready for forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from layers.errors import WeightLoadError
+from layers.models.build import Backends, Build
+from layers.models.causal_lm import CausalLM
+from layers.models.checkpoint.check import problems_of
+from layers.models.checkpoint.files import CheckpointFiles
+from layers.models.config.base import DTYPES, ModelConfig
+from layers.models.config.read import read_config
+from layers.models.errors import CheckpointError, ModelConfigError
+from layers.models.llama import llama
+from layers.models.names import PACKED_MODULES
+from layers.models.quantization import quantization_of
+from layers.weights import load_weights, process_weights_after_loading
+
+BUILDERS: dict[str, Callable[[Build, ModelConfig], CausalLM]] = {
+    "LlamaForCausalLM": llama,
+}
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Reads the names, shapes and dtypes of a folder's tensors, and no values.
+
+    Args:
+        folder: with config.json, and model.safetensors or shards with their index.
+
+    Raises:
+        ModelConfigError: config.json says something that no model here is.
+        CheckpointError: listing each tensor that is missing, surplus, or of another shape or
+            dtype, and each file that is missing or damaged.
+    """
+    config = read_config(folder)
+    build = Build(torch.device("meta"), config.params_dtype or torch.bfloat16)
+    _check(_quantised(build, config), config, CheckpointFiles(folder), folder)
+
+
+def load_model(
+    folder: Path,
+    *,
+    device: torch.device | str | None = None,
+    params_dtype: torch.dtype | None = None,
+    backend: str | Mapping[str, str] = "auto",
+    with_draft: bool = True,
+) -> CausalLM:
+    """A model of the folder's architecture, its weights checked, loaded and made ready.
+
+    How it divides over processes is said by `layers.distributed.parallel_state`; every process
+    calls this with the same folder.
+
+    Args:
+        folder: with config.json, and model.safetensors or shards with their index.
+        device: where the model runs; None is torch's default device.
+        params_dtype: float16 or bfloat16; None is config.json's.
+        backend: "auto", a name for all layers, or names by kind: "attention", "linear", "moe".
+        with_draft: also the module that drafts tokens, where the checkpoint has one.
+
+    Raises:
+        ModelConfigError: config.json, or an argument, says something that no model here is.
+        CheckpointError: listing all that is wrong with the tensors; before any is loaded, but for
+            values that cannot be used.
+        BackendUnavailable: a backend was asked for that cannot run here.
+    """
+    config = read_config(folder)
+    dtype = config.params_dtype if params_dtype is None else params_dtype
+    if dtype not in DTYPES.values():
+        raise ModelConfigError(
+            f"the dtype of '{Path(folder) / 'config.json'}' is {dtype or 'none of these'}, wanted "
+            f"float16 or bfloat16. Pass params_dtype=torch.bfloat16, say."
+        )
+    real = torch.empty(0, device=device).device
+    build = _quantised(Build(real, dtype, backends=_backends(backend)), config)
+    files = CheckpointFiles(folder)
+    meta = _check(replace(build, device=torch.device("meta")), config, files, folder)
+    names = meta.wanted_tensors()
+    if not with_draft and config.num_draft_layers:
+        config = replace(config, num_draft_layers=0)
+        names = _built(replace(build, device=torch.device("meta")), config).wanted_tensors()
+    model = _built(build, config)
+    model.eval()
+    try:
+        load_weights(model, model.adapted(files.load(names)), PACKED_MODULES)
+    except WeightLoadError as error:
+        raise CheckpointError(str(folder), [str(error)]) from error
+    process_weights_after_loading(model)
+    return model
+
+
+def _check(build: Build, config: ModelConfig, files: CheckpointFiles, folder: Path) -> CausalLM:
+    """The model on the meta device, whose tensors the folder has."""
+    model = _built(build, config)
+    problems = problems_of(files, model.wanted_tensors(), model.spare_tensors())
+    if problems:
+        raise CheckpointError(str(folder), problems)
+    return model
+
+
+def _built(build: Build, config: ModelConfig) -> CausalLM:
+    try:
+        return BUILDERS[config.architecture](build, config)
+    except ModelConfigError:
+        raise
+    except ValueError as error:
+        raise ModelConfigError(
+            f"the model cannot be built as config.json has it: {error}"
+        ) from error
+
+
+def _quantised(build: Build, config: ModelConfig) -> Build:
+    quant = quantization_of(config.quantization, PACKED_MODULES, build.backends.linear)
+    return replace(build, quant_config=quant)
+
+
+def _backends(backend: str | Mapping[str, str]) -> Backends:
+    if isinstance(backend, str):
+        name = None if backend == "auto" else backend
+        return Backends(name, name, name)
+    unknown = sorted(set(backend) - {"attention", "linear", "moe"})
+    if unknown:
+        raise ModelConfigError(
+            f"backend names the kind of layer {unknown[0]!r}, wanted 'attention', 'linear' or "
+            f"'moe'."
+        )
+    return Backends(**{kind: name for kind, name in backend.items() if name != "auto"})
