@@ -39,6 +39,7 @@ CLAIMS = {
     "attn.dense.cuda_graph": _layer("Dense attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
     "attn.dense.faults": _layer("The tests of dense attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
     "attn.dense.flashinfer.cap.numerics": _layer("Dense attention under a soft cap by FlashInfer's wrappers gives the definition's output in every mode that they take, reads no slot that the request does not own and writes exactly the call's.", _SM90_NIGHTLY),
+    "attn.dense.flashinfer.cuda_graph": _layer("Dense attention under a soft cap, with sinks and from an fp8 cache, by FlashInfer's wrappers captured in a CUDA graph, gives bit for bit what it gives outside.", _SM90_NIGHTLY),
     "attn.dense.flashinfer.decode.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of one new token a request, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.dense.flashinfer.draft.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of chains and trees of draft tokens, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "attn.dense.flashinfer.extend.numerics": _layer("Dense attention by FlashInfer's wrappers gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),

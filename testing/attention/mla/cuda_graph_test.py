@@ -17,6 +17,7 @@ from testing.oracles.attention.paging import Int64
 # Room for as many pages in the first batch as in the second.
 FIRST = MlaCase("decode", (1,) * 5, (200, 64, 65, 1, 130), page_size=64, shape=DEEPSEEK)
 SECOND = replace(FIRST, kv_lens=(201, 1, 129, 64, 3))
+FP8 = replace(FIRST, fp8_scale=0.0371)
 CHAIN = replace(cases.CHAIN, shape=DEEPSEEK, page_size=64, kv_lens=(150, 4, 70, 65))
 SECOND_CHAIN = replace(CHAIN, kv_lens=(151, 64, 4, 68))
 BACKENDS: list[tuple[Any, MlaCase, MlaCase]] = [
@@ -24,7 +25,9 @@ BACKENDS: list[tuple[Any, MlaCase, MlaCase]] = [
     ("flashinfer", FIRST, SECOND),
     ("triton", FIRST, SECOND),
     ("triton", CHAIN, SECOND_CHAIN),
+    ("triton", FP8, replace(FP8, kv_lens=SECOND.kv_lens)),
 ]
+NAMES = ["flashmla", "flashinfer", "triton", "drafts", "fp8"]
 
 
 def copy_into(held: Inputs, inputs: Inputs, lengths: tuple[int, ...]) -> None:
@@ -48,9 +51,7 @@ def captured(loaded: LoadedMla, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, t
     return graph, output
 
 
-@pytest.mark.parametrize(
-    ("backend", "first", "second"), BACKENDS, ids=["flashmla", "flashinfer", "triton", "drafts"]
-)
+@pytest.mark.parametrize(("backend", "first", "second"), BACKENDS, ids=NAMES)
 def test_replay_is_eager_bit_for_bit(backend: Any, first: MlaCase, second: MlaCase) -> None:
     rng = np.random.default_rng(seed_of(first))
     checkpoint = first.checkpoint(rng)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from layers.attention.kv_cache import PagedKVCache
-from testing.harness.attention.case import Batch
-from testing.harness.attention.layer import LoadedAttention, Tensors, metadata_of, tensors_of
+from testing.harness.attention.case import AttentionCase, Batch, Call, make_batch
+from testing.harness.attention.examine import judge
+from testing.harness.attention.layer import (
+    LoadedAttention,
+    Tensors,
+    build,
+    metadata_of,
+    tensors_of,
+)
+from testing.harness.device import device
+from testing.harness.tensors import to_numpy
 
 _WARM_UP = 2
 
@@ -61,6 +72,27 @@ def eager(
     cache = larger(given.cache, num_pages)
     metadata = metadata_of(batch, loaded.layer.device)
     return loaded.layer(given.q, given.k, given.v, cache, metadata), cache
+
+
+def require_replays(case: AttentionCase, calls: Sequence[Call], seed: int) -> None:
+    """Capture the first call; replayed for each, output and cache are bit for bit the layer's own.
+
+    Raises:
+        AssertionError: they are not, or the output is not the oracle's.
+    """
+    rng = np.random.default_rng(seed)
+    loaded = build(case, rng, device())
+    batches = [make_batch(case, call, rng) for call in calls]
+    num_pages = max(batch.plan.num_pages for batch in batches)
+    captured = capture(loaded, batches[0], num_pages)
+    for batch in [*batches, batches[0]]:
+        output = captured.replay(batch)
+        want, cache = eager(loaded, batch, num_pages)
+        assert torch.equal(output.view(torch.int16), want.view(torch.int16)), str(batch.call)
+        for mine, its in ((captured.tensors.cache.k, cache.k), (captured.tensors.cache.v, cache.v)):
+            assert torch.equal(mine.view(bits_of(mine)), its.view(bits_of(its))), str(batch.call)
+        got = to_numpy(output).reshape(-1, case.heads, case.dims[1])
+        judge(batch, loaded.sinks, got).require()
 
 
 def larger(cache: PagedKVCache, num_pages: int) -> PagedKVCache:

@@ -8,6 +8,7 @@ import torch
 
 from layers.attention.gdn.layer import GatedDeltaNet
 from layers.attention.gdn.metadata import GDNMetadata
+from testing.attention.gdn.backends import missing
 from testing.attention.gdn.layer import QWEN, SMALL, GdnCase, Inputs, build, inputs_of
 from testing.harness.device import device
 
@@ -17,6 +18,12 @@ CASES = [
     GdnCase("decode", REQUESTS, shape=SMALL, dtype="float16", backend="triton"),
     GdnCase("decode", REQUESTS, shape=QWEN, backend="torch"),
 ]
+LACKS = missing("flashinfer")
+# An image may hold FlashInfer without the package that its decode kernel is written in.
+FLASHINFER = pytest.param(
+    GdnCase("decode", REQUESTS, shape=QWEN, backend="flashinfer"),
+    marks=pytest.mark.skipif(LACKS is not None, reason=f"flashinfer {LACKS}"),
+)
 
 
 def bits(inputs: Inputs, output: torch.Tensor) -> list[torch.Tensor]:
@@ -38,7 +45,7 @@ def capture(layer: GatedDeltaNet, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph,
     return graph, output
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.subject)
+@pytest.mark.parametrize("case", [*CASES, FLASHINFER], ids=lambda case: case.subject)
 def test_replay_is_eager_bit_for_bit(case: GdnCase) -> None:
     calls = [case.call(np.random.default_rng(seed)) for seed in (1, 2)]
     layer = build(case, calls[0], device())
