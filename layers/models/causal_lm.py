@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from layers.attention.metadata import AttentionMetadata
 from layers.models.build import Build
-from layers.models.checkpoint.expected import Wanted, wanted_tensors
+from layers.models.checkpoint.expected import Wanted, wanted_of_experts, wanted_tensors
 from layers.models.config.base import ModelConfig
 from layers.models.decoder import Cache, Decoder, DecoderLayer
 from layers.models.draft import Draft, DraftLayer
 from layers.models.names import PACKED_MODULES, to_checkpoint, to_model
+from layers.moe.layer import FusedMoE
 from layers.vocab.head import VocabParallelHead
 
 
@@ -122,13 +123,27 @@ class CausalLM(torch.nn.Module):  # type: ignore[misc]
 
     def wanted_tensors(self) -> dict[str, Wanted]:
         """The checkpoint's tensors by name, of a model that is not loaded yet."""
-        found = wanted_tensors(self, PACKED_MODULES)
+        found = wanted_tensors(self, PACKED_MODULES, self.wanted_of_experts)
         return {to_checkpoint(name): wanted for name, wanted in found.items()}
+
+    def wanted_of_experts(self, path: str, layer: FusedMoE) -> Iterable[tuple[str, Wanted]]:
+        """A layer's tensors of experts by name."""
+        return wanted_of_experts(path, layer)
 
     def spare_tensors(self) -> set[str]:
         """Names of tensors that a checkpoint may hold besides: what older writers saved too."""
         spare = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq" for i in range(self.model.depth)}
-        return spare | ({"lm_head.weight"} if self.config.tie_word_embeddings else set())
+        return spare | set(self.copied_tensors())
+
+    def copied_tensors(self) -> dict[str, str]:
+        """Tensors that some writers save twice, by the second name: they must be equal."""
+        embedding = "model.embed_tokens.weight"
+        head = embedding if self.config.tie_word_embeddings else "lm_head.weight"
+        copies = {"lm_head.weight": embedding} if self.config.tie_word_embeddings else {}
+        for index in range(self.model.depth, len(self.model.layers)):
+            copies[f"model.layers.{index}.embed_tokens.weight"] = embedding
+            copies[f"model.layers.{index}.shared_head.head.weight"] = head
+        return copies
 
     def adapted(
         self, tensors: Iterator[tuple[str, torch.Tensor]]

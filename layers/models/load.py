@@ -15,13 +15,17 @@ from layers.models.checkpoint.check import problems_of
 from layers.models.checkpoint.files import CheckpointFiles
 from layers.models.config.base import DTYPES, ModelConfig
 from layers.models.config.read import read_config
+from layers.models.deepseek import deepseek
 from layers.models.errors import CheckpointError, ModelConfigError
+from layers.models.gpt_oss import gpt_oss
 from layers.models.llama import llama
 from layers.models.names import PACKED_MODULES
 from layers.models.quantization import quantization_of
 from layers.weights import load_weights, process_weights_after_loading
 
 BUILDERS: dict[str, Callable[[Build, ModelConfig], CausalLM]] = {
+    "DeepseekV3ForCausalLM": deepseek,
+    "GptOssForCausalLM": gpt_oss,
     "LlamaForCausalLM": llama,
 }
 
@@ -79,6 +83,7 @@ def load_model(
     build = _quantised(Build(real, dtype, backends=_backends(backend)), config)
     files = CheckpointFiles(folder)
     meta = _check(replace(build, device=torch.device("meta")), config, files, folder)
+    _check_copies(files, meta.copied_tensors(), folder)
     names = meta.wanted_tensors()
     if not with_draft and config.num_draft_layers:
         config = replace(config, num_draft_layers=0)
@@ -100,6 +105,19 @@ def _check(build: Build, config: ModelConfig, files: CheckpointFiles, folder: Pa
     if problems:
         raise CheckpointError(str(folder), problems)
     return model
+
+
+def _check_copies(files: CheckpointFiles, copies: Mapping[str, str], folder: Path) -> None:
+    """Tensors of the draft that are the main model's: nothing here computes with others."""
+    problems = []
+    for name, original in copies.items():
+        if name not in files.tensors:
+            continue
+        tensors = dict(files.load([name, original]))
+        if not torch.equal(tensors[name], tensors[original]):
+            problems.append(f"'{name}' differs from '{original}', wanted a copy of it, or none")
+    if problems:
+        raise CheckpointError(str(folder), problems)
 
 
 def _built(build: Build, config: ModelConfig) -> CausalLM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,19 +29,26 @@ class Wanted:
     dtypes: frozenset[torch.dtype]
 
 
+# A layer of experts by its path -> its tensors by name.
+OfExperts = Callable[[str, FusedMoE], Iterable[tuple[str, Wanted]]]
+
+
 def wanted_tensors(
-    model: torch.nn.Module, packed_modules: Mapping[str, Sequence[str]]
+    model: torch.nn.Module,
+    packed_modules: Mapping[str, Sequence[str]],
+    of_experts: OfExperts,
 ) -> dict[str, Wanted]:
     """By name, those of every layer, as the model's modules are called.
 
     Args:
         model: of layers whose parameters are not loaded yet; the meta device does.
         packed_modules: the checkpoint modules of each fused layer, in the order of its shards.
+        of_experts: `wanted_of_experts`, or what says so for another way to store experts.
     """
     found: dict[str, Wanted] = {}
     for path, module in model.named_modules():
         if isinstance(module, FusedMoE):
-            found |= dict(_of_experts(path, module))
+            found |= dict(of_experts(path, module))
         elif isinstance(module, LoadableLayer):
             found |= dict(_of_layer(path, module, packed_modules))
         elif any(True for _ in module.named_parameters(recurse=False)):
@@ -64,7 +71,8 @@ def _of_layer(
             )
 
 
-def _of_experts(path: str, layer: FusedMoE) -> Iterator[tuple[str, Wanted]]:
+def wanted_of_experts(path: str, layer: FusedMoE) -> Iterator[tuple[str, Wanted]]:
+    """A tensor for each expert and matmul, "3.gate_proj.weight" (DeepSeek, Qwen)."""
     projections: dict[ShardId, str] = {shard: name for name, shard in PROJECTIONS.items()}
     for name, parameter in layer.named_parameters(recurse=False):
         assert isinstance(parameter, ExpertParameter), f"{path}.{name} is no checkpoint tensor"

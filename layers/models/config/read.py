@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from layers.models.config.base import ModelConfig
+from layers.models.config.deepseek import DeepseekConfig
+from layers.models.config.gpt_oss import GptOssConfig
 from layers.models.config.keys import Keys
 from layers.models.config.llama import LlamaConfig
 
 READERS: dict[str, Callable[[Keys], ModelConfig]] = {
+    "DeepseekV3ForCausalLM": DeepseekConfig.read,
+    "GptOssForCausalLM": GptOssConfig.read,
     "LlamaForCausalLM": LlamaConfig.read,
 }
 
