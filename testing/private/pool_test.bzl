@@ -79,7 +79,7 @@ def pool_test(*, name, pool, seconds, srcs, deps, gpus = 0, covers = [], cadence
             PLUMBLINE_ARCH = POOLS[pool].arch,
             PLUMBLINE_GPUS = str(gpus),
             PLUMBLINE_POOL = pool,
-            # A file written beside a wheel would make Bazel run each test of that wheel again.
+            # What one test leaves beside a wheel, a later one would find.
             PYTHONDONTWRITEBYTECODE = "1",
         ),
         exec_properties = {"test.Pool": pool},

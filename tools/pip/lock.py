@@ -140,6 +140,7 @@ def sources_bazelrc(names: Iterable[str]) -> str:
         "directories": "@pip_{}//:directory",
         "files": "@pip_{}//:pkg",
         "image": "//tools/pip:held_by_image",
+        "packed": "@pip_{}//:packed",
     }
     lines = ["# Where third-party packages come from. Written by //tools/pip:lock."]
     for place, target in places.items():

@@ -6,7 +6,8 @@
 - Wheels come without byte-code, into a place that a sandboxed test cannot write: each test would
   compile torch's 2,400 modules again. So byte-code is compiled once.
 - torch's wheel has 12,252 files; a test that takes them one by one makes as many links: 9 to 11 s
-  for `import torch`, against 2.6 s for one folder. So a label `directory` is added.
+  for `import torch`, against 2.6 s for one folder. So a label `directory` is added, and, since a
+  folder of sources arrives empty at a remote executor, a label `packed`: the folder as one file.
 - A wheel's programs lie outside that folder. So they get a second name inside.
 """
 
@@ -29,12 +30,31 @@ _INSTALLER = "python.pip_install.tools.wheel_installer.wheel_installer"
 
 _MARK = "# One folder instead of each file"
 _TARGET = """
+load("@plumbline//tools/pip:packed_wheel.bzl", "packed_wheel")
+
 {mark}, for executors that share this disk.
 py_library(
     name = "directory",
     data = ["site-packages"],
     imports = ["site-packages"],
-    deps = [{deps}],
+    deps = [{directories}],
+)
+
+# One file, for executors that do not.
+packed_wheel(
+    name = "pack",
+    folder = "site-packages",
+    wheel = ":whl",
+)
+
+py_library(
+    name = "packed",
+    data = [
+        ":pack",
+        "@plumbline//tools/pip:unpack.py",
+    ],
+    imports = ["site-packages"],
+    deps = [{packed}],
 )
 
 exports_files(["BUILD.bazel", "site-packages"])
@@ -44,8 +64,8 @@ exports_files(["BUILD.bazel", "site-packages"])
 _NEEDS = re.compile(r'name = "pkg",.*?\n    deps = \[(.*?)\],', re.DOTALL)
 
 
-def add_directory(build: str) -> str:
-    """A wheel's BUILD file with the label `directory`, whose needs are those of `pkg`.
+def add_labels(build: str) -> str:
+    """A wheel's BUILD file with labels `directory` and `packed`, whose needs are those of `pkg`.
 
     Raises ValueError if `build` does not read as rules_python 0.22.1 writes it.
     """
@@ -58,8 +78,10 @@ def add_directory(build: str) -> str:
             "rules_python is not 0.22.1; adapt tools/python/install_wheel.py"
         )
     labels = re.findall(r'"([^"]+)//:pkg"', needs[1])
-    deps = ", ".join(f'"{label}//:directory"' for label in labels)
-    return build + _TARGET.format(mark=_MARK, deps=deps)
+    directories, packed = (
+        ", ".join(f'"{label}//:{target}"' for label in labels) for target in ("directory", "packed")
+    )
+    return build + _TARGET.format(mark=_MARK, directories=directories, packed=packed)
 
 
 def find_links(pip_config: str) -> list[str]:
@@ -101,7 +123,7 @@ def finish() -> int:
     """Compiles and labels the wheel unpacked here; returns the exit status."""
     build = Path("BUILD.bazel")
     try:
-        build.write_text(add_directory(build.read_text()))
+        build.write_text(add_labels(build.read_text()))
     except ValueError as error:
         print(f"{Path.cwd().name}: {error}", file=sys.stderr)
         return 1

@@ -23,28 +23,30 @@ py_library(
 """
 
 
-def test_the_folder_needs_the_folders_of_what_the_wheel_needs() -> None:
-    build = install_wheel.add_directory(BUILD.format(deps='"@pip_numpy//:pkg","@pip_sympy//:pkg"'))
+def test_each_label_needs_the_same_label_of_what_the_wheel_needs() -> None:
+    build = install_wheel.add_labels(BUILD.format(deps='"@pip_numpy//:pkg","@pip_sympy//:pkg"'))
 
-    assert 'name = "directory"' in build
-    assert 'deps = ["@pip_numpy//:directory", "@pip_sympy//:directory"]' in build
+    for label in ("directory", "packed"):
+        target = build[build.index(f'name = "{label}"') :]
+        needs = f'deps = ["@pip_numpy//:{label}", "@pip_sympy//:{label}"]'
+        assert needs in target.partition("\n)")[0]
 
 
 def test_a_wheel_without_needs_has_none() -> None:
-    assert "    deps = [],\n)\n\nexports_files" in install_wheel.add_directory(
-        BUILD.format(deps="")
-    )
+    build = install_wheel.add_labels(BUILD.format(deps=""))
+
+    assert build.count("deps = [],") == 3
 
 
 def test_a_second_run_changes_nothing() -> None:
-    once = install_wheel.add_directory(BUILD.format(deps=""))
+    once = install_wheel.add_labels(BUILD.format(deps=""))
 
-    assert install_wheel.add_directory(once) == once
+    assert install_wheel.add_labels(once) == once
 
 
 def test_a_build_file_of_another_rules_python_is_refused() -> None:
     with pytest.raises(ValueError, match=r"rules_python is not 0\.22\.1"):
-        install_wheel.add_directory('py_library(name = "wheel")')
+        install_wheel.add_labels('py_library(name = "wheel")')
 
 
 def test_byte_code_outlives_a_change_of_modification_time(

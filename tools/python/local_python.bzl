@@ -27,10 +27,11 @@ exports_files([
 
 py_runtime(
     name = "runtime",
+    bootstrap_template = "@plumbline//tools/python:start.sh",
+    # An action's PATH need not hold the python3 that chose the wheels.
     interpreter_path = "{python}",
     python_version = "PY3",
-    # An action's PATH need not hold the python3 that chose the wheels.
-    stub_shebang = "#!{python}",
+    stub_shebang = "#!/bin/sh",
 )
 
 py_runtime_pair(
