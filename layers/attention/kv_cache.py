@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from layers.attention.cache_checks import check_cache
 from layers.kernels.attention.write_kv import WRITE_KV
 from layers.kernels.capability import Problem, select_backend
-
-CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
 
 class PagedKVCache:
@@ -17,7 +16,8 @@ class PagedKVCache:
     and a key or value is code · scale. Slot s is offset s % page_size of page s // page_size.
 
     Args:
-        num_pages, page_size: of the pool.
+        num_pages: of the pool.
+        page_size: tokens a page: 1, 16, 32 or 64.
         num_kv_heads, head_dim: of a key on this rank.
         v_head_dim: of a value; None is head_dim.
         dtype: bfloat16, float16 or float8_e4m3fn.
@@ -29,7 +29,8 @@ class PagedKVCache:
         v: (num_pages, page_size, num_kv_heads, v_head_dim) of dtype.
 
     Raises:
-        ValueError: a dtype that no kernel reads, a scale that is not positive, or one without fp8.
+        ValueError: a size below 1, another page size, a dtype that no kernel reads, a scale that is
+            not positive, or one without fp8.
     """
 
     def __init__(
@@ -44,14 +45,22 @@ class PagedKVCache:
         k_scale: float = 1.0,
         v_scale: float = 1.0,
     ) -> None:
-        _check(dtype, k_scale, v_scale)
+        v_head_dim = head_dim if v_head_dim is None else v_head_dim
+        sizes = {
+            "num_pages": num_pages,
+            "page_size": page_size,
+            "num_kv_heads": num_kv_heads,
+            "head_dim": head_dim,
+            "v_head_dim": v_head_dim,
+        }
+        check_cache("PagedKVCache", sizes, dtype, {"k_scale": k_scale, "v_scale": v_scale})
         self.page_size = page_size
         self.dtype = dtype
         self.k_scale = float(k_scale)
         self.v_scale = float(v_scale)
         keys = (num_pages, page_size, num_kv_heads, head_dim)
         self.k = torch.zeros(keys, dtype=dtype, device=device)
-        self.v = torch.zeros((*keys[:3], v_head_dim or head_dim), dtype=dtype, device=device)
+        self.v = torch.zeros((*keys[:3], v_head_dim), dtype=dtype, device=device)
         computed = torch.float32 if self.is_fp8 else dtype
         backend = select_backend(WRITE_KV, self.device, Problem(computed, num_kv_heads * head_dim))
         self._write = backend.load()
@@ -90,17 +99,3 @@ class PagedKVCache:
                 or float16 or bfloat16 for codes.
         """
         self._write(self.k, self.v, slots, k, v, self.k_scale, self.v_scale)
-
-
-def _check(dtype: torch.dtype, k_scale: float, v_scale: float) -> None:
-    if dtype not in CACHE_DTYPES:
-        wanted = ", ".join(str(d) for d in CACHE_DTYPES)
-        raise ValueError(f"the KV cache's dtype is {dtype}, wanted one of {wanted}.")
-    for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
-        if not 0 < scale < float("inf"):
-            raise ValueError(f"{name} is {scale!r}, wanted a positive number.")
-        if scale != 1 and dtype is not torch.float8_e4m3fn:
-            raise ValueError(
-                f"{name} is {scale!r}, but a cache of {dtype} holds no codes that it would scale. "
-                f"Leave it at 1.0, or make the cache of torch.float8_e4m3fn."
-            )

@@ -101,7 +101,8 @@ class AttentionMetadata:
         Args:
             kv_lens: (B,) tokens of the prefix and the S draft tokens.
             page_table, page_size: as `extend`; draft token i's slot is that of prefix + i.
-            mask: (B, S, S) bool, its diagonal true; a chain is the lower triangle.
+            mask: (B, S, S) bool, its diagonal true, which nobody looks at where it lies on a GPU; a
+                chain is the lower triangle.
             positions: (B, S) integers, each draft token's place in the text, which a sliding window
                 counts by: the prefix's length plus its depth in the tree. None is prefix + i.
 
@@ -111,7 +112,7 @@ class AttentionMetadata:
         lengths = _host(kv_lens)
         check_mask(mask, positions, len(lengths), page_table.device)
         counts = (mask.shape[1],) * len(lengths)
-        made = cls._made("draft", counts, lengths, page_table, page_size, mask.contiguous())
+        made = cls._made("draft", counts, lengths, page_table, page_size, _copy(mask))
         if positions is not None:
             made.positions.copy_(positions.reshape(-1))
         return made
@@ -146,8 +147,7 @@ class AttentionMetadata:
     ) -> None:
         """Other lengths and pages for the same requests, in place: for a captured CUDA graph.
 
-        Call it outside the graph, before its replay. Plans are made again. The page table that the
-        metadata was made with is written too, if it was contiguous: it is not copied.
+        Call it outside the graph, before its replay. Plans are made again.
 
         Args:
             kv_lens: (B,), as in the constructor; query lengths and the mask stay.
@@ -198,7 +198,7 @@ class AttentionMetadata:
             mode=mode,
             qo_indptr=torch.tensor(starts, dtype=torch.int32, device=device),
             kv_lens=torch.tensor(kv_lens, dtype=torch.int32, device=device),
-            page_table=page_table.contiguous(),
+            page_table=_copy(page_table),
             page_size=page_size,
             positions=positions,
             slots=_slots(query_lens, positions, page_table, page_size),
@@ -212,6 +212,11 @@ def _host(lengths: Lengths) -> tuple[int, ...]:
     """The one place where a length may be fetched from the GPU."""
     values = lengths.tolist() if isinstance(lengths, torch.Tensor) else lengths
     return tuple(int(value) for value in values)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """The metadata's own: slots and plans are of what it held, whatever the caller writes there."""
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _positions(

@@ -44,7 +44,10 @@ def check_lengths(query_lens: Sequence[int], kv_lens: Sequence[int], room: int) 
 def check_mask(
     mask: torch.Tensor, positions: torch.Tensor | None, requests: int, device: torch.device
 ) -> None:
-    """Raises ValueError unless the mask is (requests, S, S) bool and positions (requests, S)."""
+    """Raises ValueError unless the mask is (requests, S, S) bool and positions (requests, S).
+
+    That each draft token sees itself is looked at on the host alone: on a GPU it would wait.
+    """
     shape: Any = tuple(mask.shape)
     if mask.dtype is not torch.bool or len(shape) != 3 or shape != (requests, shape[1], shape[1]):
         raise ValueError(
@@ -53,6 +56,12 @@ def check_mask(
         )
     if mask.device != device:
         raise ValueError(f"mask is on {mask.device}, wanted {device}, where the page table is.")
+    blind = [] if mask.is_cuda else (~mask.diagonal(dim1=1, dim2=2)).nonzero().tolist()
+    if blind:
+        raise ValueError(
+            f"mask hides draft token {blind[0][1]} of request {blind[0][0]} from itself, wanted a "
+            f"diagonal that is true."
+        )
     if positions is not None:
         check_positions(positions, *shape[:2])
 

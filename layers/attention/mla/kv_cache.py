@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from layers.attention.cache_checks import check_cache
 from layers.kernels.capability import Problem, select_backend
 from layers.kernels.mla.write_latents import WRITE_LATENTS
-
-CACHE_DTYPES = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
 
 class MLAKVCache:
@@ -18,7 +17,8 @@ class MLAKVCache:
     code · scale. Slot s is offset s % page_size of page s // page_size.
 
     Args:
-        num_pages, page_size: of the pool.
+        num_pages: of the pool.
+        page_size: tokens a page: 1, 16, 32 or 64.
         kv_lora_rank: R, values of kv_c.
         qk_rope_head_dim: values of k_pe.
         dtype: bfloat16, float16 or float8_e4m3fn.
@@ -29,7 +29,8 @@ class MLAKVCache:
         pages: (num_pages, page_size, R + rope) of dtype.
 
     Raises:
-        ValueError: a dtype that no kernel reads, a scale that is not positive, or one without fp8.
+        ValueError: a size below 1, another page size, a dtype that no kernel reads, a scale that is
+            not positive, or one without fp8.
     """
 
     def __init__(
@@ -42,7 +43,13 @@ class MLAKVCache:
         device: torch.device | str | None = None,
         scale: float = 1.0,
     ) -> None:
-        _check(dtype, scale)
+        sizes = {
+            "num_pages": num_pages,
+            "page_size": page_size,
+            "kv_lora_rank": kv_lora_rank,
+            "qk_rope_head_dim": qk_rope_head_dim,
+        }
+        check_cache("MLAKVCache", sizes, dtype, {"scale": scale})
         self.page_size = page_size
         self.kv_lora_rank = kv_lora_rank
         self.qk_rope_head_dim = qk_rope_head_dim
@@ -73,16 +80,3 @@ class MLAKVCache:
                 for codes.
         """
         self._write(self.pages, slots, kv_c, k_pe, self.scale)
-
-
-def _check(dtype: torch.dtype, scale: float) -> None:
-    if dtype not in CACHE_DTYPES:
-        wanted = ", ".join(str(d) for d in CACHE_DTYPES)
-        raise ValueError(f"the latent cache's dtype is {dtype}, wanted one of {wanted}.")
-    if not 0 < scale < float("inf"):
-        raise ValueError(f"the latent cache's scale is {scale!r}, wanted a positive number.")
-    if scale != 1 and dtype is not torch.float8_e4m3fn:
-        raise ValueError(
-            f"the latent cache's scale is {scale!r}, but a cache of {dtype} holds no codes that it "
-            f"would scale. Leave it at 1.0, or make the cache of torch.float8_e4m3fn."
-        )

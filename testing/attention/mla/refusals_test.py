@@ -125,14 +125,18 @@ def test_a_backend_that_there_is_not() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"num_pages": 0}, "MLAKVCache: num_pages is 0, wanted at least 1"),
+        ({"page_size": 8}, r"MLAKVCache: page_size is 8, wanted one of \(1, 16, 32, 64\)"),
+        ({"qk_rope_head_dim": 0}, "MLAKVCache: qk_rope_head_dim is 0"),
         ({"dtype": torch.float32}, "dtype is torch.float32"),
         ({"scale": 0.5}, "holds no codes"),
         ({"scale": -1.0, "dtype": torch.float8_e4m3fn}, "scale is -1.0"),
     ],
 )
 def test_a_cache_that_no_kernel_reads(options: dict[str, Any], message: str) -> None:
+    sizes = {"num_pages": 4, "page_size": 16, "kv_lora_rank": 128, "qk_rope_head_dim": 16}
     with pytest.raises(ValueError, match=message):
-        MLAKVCache(4, 16, 128, 16, **options)
+        MLAKVCache(**(sizes | options))
 
 
 def test_a_batch_of_no_request_asks_no_backend_for_a_plan(

@@ -98,6 +98,8 @@ def forward(layer: Attention, t: Tensors) -> torch.Tensor:
 
 TABLE = torch.zeros(2, 3, dtype=torch.int32)
 TREE = torch.ones(2, 4, 4, dtype=torch.bool)
+BLIND = TREE.clone()
+BLIND[1, 2, 2] = False
 MADE: dict[str, tuple[Callable[[], object], str]] = {
     "more queries than keys": (
         lambda: AttentionMetadata.extend([5, 1], [4, 9], TABLE, 16),
@@ -127,9 +129,37 @@ MADE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE, torch.zeros(2, 3)),
         "positions is (2, 3), wanted (2, 4)",
     ),
+    "a draft token that does not see itself": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, BLIND),
+        "mask hides draft token 2 of request 1 from itself, wanted a diagonal that is true",
+    ),
     "a cache of float32": (
         lambda: cache(dtype=torch.float32),
-        "the KV cache's dtype is torch.float32, wanted one of",
+        "PagedKVCache: dtype is torch.float32, wanted one of torch.bfloat16",
+    ),
+    "a cache of no page": (
+        lambda: cache(num_pages=0),
+        "PagedKVCache: num_pages is 0, wanted at least 1",
+    ),
+    "a cache of fewer pages than none": (
+        lambda: cache(num_pages=-3),
+        "PagedKVCache: num_pages is -3, wanted at least 1",
+    ),
+    "a cache of pages of seven": (
+        lambda: cache(page_size=7),
+        "PagedKVCache: page_size is 7, wanted one of (1, 16, 32, 64) tokens",
+    ),
+    "a cache of half a page": (
+        lambda: cache(num_pages=2.5),
+        "layer 'PagedKVCache': num pages is 2.5, wanted an integer",
+    ),
+    "a cache without heads": (
+        lambda: cache(num_kv_heads=0),
+        "PagedKVCache: num_kv_heads is 0, wanted at least 1",
+    ),
+    "a cache of no values": (
+        lambda: cache(v_head_dim=0),
+        "PagedKVCache: v_head_dim is 0, wanted at least 1",
     ),
     "a scale without codes": (
         lambda: cache(k_scale=0.5),

@@ -73,6 +73,23 @@ def test_a_token_goes_to_its_page() -> None:
     assert metadata.slots.tolist() == [6 * PAGE + 15, 11 * PAGE + 1]
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_the_caller_writes_into_its_tensors_later_changes_nothing(wide: bool) -> None:
+    # A batch's rows of a larger table are a view of it.
+    table = torch.cat([TABLE, TABLE], dim=1)[:, :3] if wide else TABLE.clone()
+    mask = TREE.clone()
+    metadata = AttentionMetadata.draft(FIRST, table, PAGE, mask)
+
+    table.fill_(-1)
+    mask.fill_(False)
+
+    want = chain(FIRST, TABLE)
+    require_same(metadata, want)
+    assert metadata.mask is not None and torch.equal(metadata.mask, TREE)
+    metadata.update(SECOND, OTHER)
+    assert (table == -1).all()
+
+
 def test_plans_see_the_new_batch_and_a_trees_positions() -> None:
     metadata = AttentionMetadata.draft(FIRST, TABLE.clone(), PAGE, TREE, BEFORE)
     plan = metadata.plans["plan"] = Seen()
