@@ -15,6 +15,8 @@ and a goal is missed or not resolved. On a CPU, where goals do not hold, a small
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -84,28 +86,34 @@ def compare_layer(name: str, layer: Attention, batch: Batch, rounds: int) -> Lay
 
 def shapes(args: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
     """(mode, requests, context) of every batch."""
-    return product(("decode", "extend"), args.requests, args.contexts)
+    return product(args.modes, args.requests, args.contexts)
 
 
 def warm(layers: dict[str, Attention], args: argparse.Namespace) -> None:
     """Compiles all that is measured, while the host still has all its cores.
 
-    A backend that compiles as it plans does so for both modes side by side.
+    FlashInfer compiles as it plans, for a minute: both modes side by side, beside Triton's kernels.
     """
-    with ThreadPoolExecutor(2) as threads:
-        planned = []
-        for mode in ("decode", "extend"):
-            batch = random_batch(args.sizes, mode, 1, args.contexts[0], args.device)
-            if "flashinfer" in layers:
-                plan = layers["flashinfer"].plan
-                planned.append(threads.submit(plan, batch.cache, batch.metadata))
-        for shape in shapes(args):
-            batch = random_batch(args.sizes, *shape, args.device)
-            for name, layer in layers.items():
-                if name != "flashinfer":
-                    layer(batch.q, batch.k, batch.v, batch.cache, batch.metadata)
+    started = time.monotonic()
+
+    def plan(mode: str) -> None:
+        batch = random_batch(args.sizes, mode, 1, args.contexts[0], args.device)
+        layers["flashinfer"].plan(batch.cache, batch.metadata)
+        _progress(f"flashinfer, {mode}", started)
+
+    with ThreadPoolExecutor(len(args.modes)) as threads:
+        planned = [threads.submit(plan, m) for m in args.modes if "flashinfer" in layers]
+        for name in layers.keys() - {"flashinfer"}:
+            for shape in shapes(args):
+                batch = random_batch(args.sizes, *shape, args.device)
+                layers[name](batch.q, batch.k, batch.v, batch.cache, batch.metadata)
+            _progress(name, started)
         for done in planned:
             done.result()
+
+
+def _progress(what: str, started: float) -> None:
+    print(f"compiled: {what}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
 def measure(layers: dict[str, Attention], args: argparse.Namespace, report: Report) -> Counter[str]:
@@ -141,6 +149,8 @@ def parse() -> argparse.Namespace:
         description="How fast attention is, and what a layer costs beyond its kernel.",
     )
     requests, contexts = ([1, 2], [64]) if small else ([1, 32, 256], [1024, 8192])
+    modes = ("decode", "extend")
+    parser.add_argument("--modes", nargs="+", choices=modes, default=modes)
     parser.add_argument("--requests", type=_count, nargs="+", default=requests, metavar="B")
     parser.add_argument("--contexts", type=_count, nargs="+", default=contexts, metavar="N")
     parser.add_argument("--rounds", type=_count, default=1 if small else 5, help="of 3 pairs")

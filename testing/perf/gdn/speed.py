@@ -37,7 +37,7 @@ def busy_time(call: Call, repeats: int) -> float:
     """Seconds that the GPU's kernels took together, however long the host took to launch them."""
     if not torch.cuda.is_available():
         return wall_time(call, repeats)
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiled:
         for _ in range(repeats):
             call()
         torch.cuda.synchronize()
