@@ -1,0 +1,140 @@
+"""The HTTP process: starts when all workers can work, ends when told to or when one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+
+from layers.serving.api.app import make_app
+from layers.serving.api.backend import Backend, StartError
+from layers.serving.api.errors import ApiError
+from layers.serving.api.metrics import Metrics
+from layers.serving.api.service import Service
+from layers.serving.options import OptionError, Options
+from layers.serving.workers.endpoints import Endpoints
+from layers.serving.workers.process import Worker
+from layers.serving.workers.supervisor import unwatch, watch
+
+# A stop lets answers under way end, but does not wait for them longer than this.
+DRAIN_SECONDS = 5
+
+
+class _Uvicorn(uvicorn.Server):
+    """Without uvicorn's signal handlers, which raise the signal again behind a clean end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are `HttpServer`'s."""
+        yield
+
+
+class HttpServer:
+    """One server's life.
+
+    Args:
+        options: of the command line.
+        endpoints: where the workers are.
+        workers: running already.
+    """
+
+    def __init__(self, options: Options, endpoints: Endpoints, workers: list[Worker]) -> None:
+        self._options = options
+        self._workers = workers
+        self._metrics = Metrics()
+        names = [worker.name for worker in workers]
+        self._backend = Backend(endpoints, names, options.max_requests, self._metrics)
+        self._ended = asyncio.Event()
+        self.exit_code = 0
+
+    async def run(self) -> None:
+        """Serves until a signal or a worker's death; `exit_code` says which.
+
+        Raises:
+            StartError: a worker cannot start.
+            OptionError: the address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ended.set)
+        watch(loop, self._workers, self._died)
+        listener = _listen(self._options.host, self._options.port)
+        try:
+            if await self._unless_ended(self._backend.wait_ready()):
+                await self._serve(listener)
+        finally:
+            unwatch(loop, self._workers)
+            if not self.exit_code:
+                self._backend.stop_workers()
+            listener.close()
+
+    def close(self) -> None:
+        """Lets the sockets go, once the workers have ended."""
+        self._backend.close()
+
+    async def _serve(self, listener: socket.socket) -> None:
+        service = Service(self._backend, self._metrics, self._options.served_model_name)
+        config = uvicorn.Config(
+            make_app(service),
+            access_log=False,
+            lifespan="off",
+            log_level="warning",
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+        server = _Uvicorn(config)
+        receiving = asyncio.create_task(self._backend.receive())
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"Serving {service.model} at http://{shown}:{port}", flush=True)
+        ended = asyncio.create_task(self._ended.wait())
+        await asyncio.wait((receiving, serving, ended), return_when=asyncio.FIRST_COMPLETED)
+        self._backend.refuse("the server is stopping")
+        server.should_exit = True
+        await serving
+        for task in (receiving, ended):
+            task.cancel()
+        results = await asyncio.gather(receiving, ended, return_exceptions=True)
+        if isinstance(results[0], Exception):
+            raise results[0]
+
+    async def _unless_ended(self, ready: object) -> bool:
+        waiting = asyncio.ensure_future(ready)  # type: ignore[call-overload]
+        ended = asyncio.create_task(self._ended.wait())
+        await asyncio.wait((waiting, ended), return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            ended.cancel()
+        if waiting.done():
+            waiting.result()
+            return not self._ended.is_set()
+        waiting.cancel()
+        return False
+
+    def _died(self, worker: Worker) -> None:
+        if self._ended.is_set():
+            return
+        message = f"worker {worker.name} (pid {worker.pid}) {worker.end}"
+        print(f"{message}; stopping the server.", file=sys.stderr, flush=True)
+        self.exit_code = 1
+        self._backend.fail(ApiError(500, f"{message}: the server stops", code="worker_died"))
+        self._ended.set()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OptionError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    return listener
+
+
+__all__ = ["HttpServer", "StartError"]

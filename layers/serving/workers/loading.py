@@ -1,0 +1,167 @@
+"""A rank's model, caches and graphs, as the options say."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from layers.distributed.parallel_state import (
+    get_tensor_parallel_group,
+    init_distributed_environment,
+    initialize_model_parallel,
+)
+from layers.serving.options import OptionError, Options
+from layers.serving.running.graphs import GraphPlan
+from layers.serving.running.model import Model
+from layers.serving.running.runner import Runner
+from layers.serving.scheduling.scheduler import Limits
+from layers.serving.workers.endpoints import Endpoints
+
+DEFAULT_CPU_TOKENS = 32768
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a rank runs with.
+
+    Attributes:
+        runner: the model with its caches.
+        limits: of the scheduler's steps.
+        num_pages: of the caches, page 0 included.
+        context_length: tokens of a text, the generated ones included.
+    """
+
+    runner: Runner
+    limits: Limits
+    num_pages: int
+    context_length: int
+
+
+def load(options: Options, rank: int, endpoints: Endpoints) -> Loaded:
+    """Joins the other ranks, loads this one's share of the model, and makes its caches.
+
+    Raises:
+        OptionError: options that the model or the machine cannot follow.
+        ValueError: from the loader, what is wrong with the checkpoint.
+    """
+    torch.set_num_threads(options.threads_per_rank)
+    device = _device(options, rank)
+    if options.tensor_parallel > 1:
+        init_distributed_environment(
+            world_size=options.tensor_parallel,
+            rank=rank,
+            local_rank=rank,
+            init_method=endpoints.meeting,
+            backend="gloo" if device.type == "cpu" else None,
+        )
+        initialize_model_parallel(options.tensor_parallel, options.expert_parallel)
+    with torch.inference_mode():
+        model: Model = _loader(options.loader)(
+            options.model,
+            device=device,
+            params_dtype=None if options.dtype == "auto" else getattr(torch, options.dtype),
+            backend=options.backend,
+            with_draft=options.num_drafts > 0,
+        )
+        return _with_caches(options, model)
+
+
+def _with_caches(options: Options, model: Model) -> Loaded:
+    drafts = options.num_drafts
+    if drafts and model.draft is None:
+        raise OptionError(
+            "--speculative mtp: the checkpoint has no next-token-prediction module "
+            "(num_nextn_predict_layers in its config.json): drop the option"
+        )
+    limits = Limits(
+        max_running=options.max_running,
+        step_tokens=options.step_tokens,
+        page_size=options.page_size,
+        draft_tokens=drafts,
+        use_prefix_cache=options.prefix_cache,
+    )
+    dtype = None
+    if options.kv_cache_dtype != "auto":
+        dtype = getattr(torch, options.kv_cache_dtype)
+    num_pages = _num_pages(options, model, dtype)
+    context = _context_length(options, model, limits, num_pages)
+    graphs = None
+    if options.cuda_graphs and model.device.type == "cuda":
+        sizes = _graph_sizes(options.max_running)
+        graphs = GraphPlan(sizes, limits.pages_for(context), options.page_size, drafts)
+    runner = Runner(
+        model, num_pages, options.page_size, dtype=dtype, with_draft=drafts > 0, graphs=graphs
+    )
+    return Loaded(runner, limits, num_pages, context)
+
+
+def _loader(name: str) -> Any:
+    module, function = name.split(":")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise OptionError(f"--loader {name} cannot be imported: {error}") from error
+
+
+def _device(options: Options, rank: int) -> torch.device:
+    gpus = torch.cuda.device_count()
+    name = options.device
+    if name == "auto":
+        name = "cuda" if gpus >= options.tensor_parallel else "cpu"
+    if name == "cpu":
+        return torch.device("cpu")
+    if gpus < options.tensor_parallel:
+        raise OptionError(
+            f"--device cuda with --tensor-parallel {options.tensor_parallel} needs as many GPUs, "
+            f"and torch sees {gpus}"
+        )
+    torch.cuda.set_device(rank)
+    return torch.device("cuda", rank)
+
+
+def _num_pages(options: Options, model: Model, dtype: torch.dtype | None) -> int:
+    tokens = options.kv_tokens
+    if tokens is None and model.device.type == "cuda":
+        a_token = model.cache_bytes_per_token(dtype)
+        if options.num_drafts:
+            a_token += model.draft.cache_bytes_per_token(dtype)
+        free, _ = torch.cuda.mem_get_info(model.device)
+        tokens = _smallest_of_ranks(int(free * options.memory_fraction) // a_token, model.device)
+    return (tokens or DEFAULT_CPU_TOKENS) // options.page_size + 1
+
+
+def _smallest_of_ranks(value: int, device: torch.device) -> int:
+    group = get_tensor_parallel_group()
+    if group.process_group is None:
+        return value
+    seen = torch.tensor([value], dtype=torch.int64, device=device)
+    torch.distributed.all_reduce(seen, op=torch.distributed.ReduceOp.MIN, group=group.process_group)
+    return int(seen)
+
+
+def _context_length(options: Options, model: Model, limits: Limits, num_pages: int) -> int:
+    # Drafts stand behind a text's last token, and have places too.
+    most = model.config.max_position - limits.draft_tokens
+    wanted = options.context_length
+    if wanted is not None and wanted > most:
+        raise OptionError(
+            f"--context-length is {wanted}, and the model takes {most} at most (max_position "
+            f"{model.config.max_position}, less {limits.draft_tokens} drafts)"
+        )
+    fits = (num_pages - 1) * limits.page_size - limits.lookahead
+    if fits < min(wanted or 2, 2):
+        raise OptionError(f"the cache of {num_pages - 1} pages is too small: raise --kv-tokens")
+    if wanted is not None and wanted > fits:
+        raise OptionError(
+            f"--context-length is {wanted}, and the cache holds a text of {fits} tokens at most: "
+            f"raise --kv-tokens, or --memory-fraction"
+        )
+    return min(wanted or most, fits)
+
+
+def _graph_sizes(max_running: int) -> tuple[int, ...]:
+    sizes = {size for size in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128) if size < max_running}
+    return tuple(sorted(sizes | {max_running}))

@@ -1,0 +1,84 @@
+"""A worker's process: forked, named, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_CONTEXT = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process and its name."""
+
+    name: str
+    process: BaseProcess
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self.process.pid is not None
+        return self.process.pid
+
+    @property
+    def end(self) -> str:
+        """How it ended, as a sentence's end."""
+        code = self.process.exitcode
+        if code is None:
+            return "still runs"
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
+
+def start(name: str, main: Callable[..., None], *arguments: Any) -> Worker:
+    """Forks a worker that runs `main(*arguments)`.
+
+    This process must have one thread alone: what others hold would stay locked in the child. A fork
+    costs milliseconds, and what was read before, such as the tokenizer, is shared.
+    """
+    process = _CONTEXT.Process(
+        target=_run, args=(name, os.getpid(), main, arguments), name=name, daemon=True
+    )
+    process.start()
+    return Worker(name, process)
+
+
+def _run(name: str, parent: int, main: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    _prepare(name, parent)
+    try:
+        main(*arguments)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    else:
+        code = 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    # Libraries' own ends, such as torch's of a broken process group, may hang.
+    os._exit(code)
+
+
+def _prepare(name: str, parent: int) -> None:
+    # A terminal's Ctrl-C is for the server, which ends its workers itself.
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, name.encode()[:15])
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It died before the kernel was told.
+        os._exit(1)

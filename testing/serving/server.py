@@ -1,0 +1,182 @@
+"""Starts a server as its users do, as a process of its own, and sees that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+# What a stop may take: drained requests, then workers that do not end.
+STOP_SECONDS = 40.0
+_READY = re.compile(r"^Serving (.+) at (http://\S+)$", re.MULTILINE)
+
+
+class ServerError(AssertionError):
+    """The server did not start, or did not end as it should; the message holds its output."""
+
+
+@dataclass
+class Server:
+    """A running server.
+
+    Attributes:
+        url: such as "http://127.0.0.1:40001".
+        model: what requests call it.
+        process: the HTTP process.
+        scratch: the folder that holds its sockets while it runs.
+    """
+
+    url: str
+    model: str
+    process: subprocess.Popen[bytes]
+    scratch: Path
+    _log: Path
+
+    def output(self) -> str:
+        """What it printed so far, stdout and stderr."""
+        return self._log.read_text(errors="replace")
+
+    def workers(self) -> dict[str, psutil.Process]:
+        """Its worker processes by name: tokenizer-0 …, detokenizer-0 …, scheduler, rank-1 …."""
+        return {child.name(): child for child in psutil.Process(self.process.pid).children()}
+
+    def client(self, timeout: float = 30) -> httpx.Client:
+        """To talk HTTP to it; relative paths are enough."""
+        # Proxies of the environment would be asked for 127.0.0.1, too.
+        return httpx.Client(base_url=self.url, timeout=timeout, trust_env=False)
+
+    def metric(self, name: str) -> float:
+        """One value of /metrics, its labels as they stand there.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self.client() as client:
+            for line in client.get("/metrics").text.splitlines():
+                if line.startswith(f"{name} "):
+                    return float(line.rsplit(" ", 1)[1])
+        raise KeyError(name)
+
+    def wait_for(self, name: str, value: float, seconds: float = 30) -> None:
+        """Waits until a metric has a value.
+
+        Raises:
+            ServerError: it has not in time.
+        """
+        deadline = time.monotonic() + seconds
+        while (seen := self.metric(name)) != value:
+            if time.monotonic() > deadline:
+                raise ServerError(f"{name} is {seen} after {seconds} s, wanted {value}")
+            time.sleep(0.02)
+
+
+@contextmanager
+def running_server(
+    model: Path,
+    *options: str,
+    seconds: float = 60,
+    env: Mapping[str, str] | None = None,
+    expect_exit: int = 0,
+    stop: bool = True,
+    module: str = "layers.serving",
+) -> Iterator[Server]:
+    """A server for the block; SIGTERM behind it.
+
+    Args:
+        model: its folder.
+        options: of the command line.
+        seconds: that its start may take.
+        env: beside this process's environment.
+        expect_exit: how it should end.
+        stop: whether to send SIGTERM at all; without it the block has to have ended the server.
+        module: what is started; another one than the server itself may plant faults into it.
+
+    Raises:
+        ServerError: it did not start, or ended otherwise, or left a process or a socket.
+    """
+    with tempfile.TemporaryDirectory(prefix="srv-") as folder:
+        log = Path(folder) / "log"
+        # On /tmp: a socket's path is short, and a test's own folder need not be.
+        with (
+            tempfile.TemporaryDirectory(prefix="srv-", dir="/tmp") as scratch,
+            log.open("wb") as out,
+        ):
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, "--model", str(model), *options],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=_environment(scratch, env or {}),
+            )
+            family: list[psutil.Process] = []
+            try:
+                url, name = _wait_ready(process, log, seconds)
+                family = psutil.Process(process.pid).children(recursive=True)
+                yield Server(url, name, process, Path(scratch), log)
+                if stop and process.poll() is None:
+                    process.terminate()
+                _require_end(process, log, expect_exit, family, Path(scratch))
+            finally:
+                _kill(process, family)
+
+
+def _environment(scratch: str, env: Mapping[str, str]) -> dict[str, str]:
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    return {**os.environ, "PYTHONPATH": path, "TMPDIR": scratch, **env}
+
+
+def _wait_ready(process: subprocess.Popen[bytes], log: Path, seconds: float) -> tuple[str, str]:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = _READY.search(log.read_text(errors="replace"))
+        if found:
+            return found[2], found[1]
+        if process.poll() is not None:
+            break
+        select.select([], [], [], 0.02)
+    state = "still runs" if process.poll() is None else f"ended with {process.returncode}"
+    raise ServerError(f"no ready line within {seconds} s, and it {state}:\n{log.read_text()}")
+
+
+def _require_end(
+    process: subprocess.Popen[bytes],
+    log: Path,
+    expect_exit: int,
+    family: list[psutil.Process],
+    scratch: Path,
+) -> None:
+    try:
+        code = process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise ServerError(
+            f"still runs {STOP_SECONDS} s behind its stop:\n{log.read_text()}"
+        ) from None
+    output = log.read_text(errors="replace")
+    if code != expect_exit:
+        raise ServerError(f"ended with {code}, wanted {expect_exit}:\n{output}")
+    left = [child for child in family if child.is_running()]
+    if left:
+        raise ServerError(f"left the processes {[child.pid for child in left]}:\n{output}")
+    files = [str(path) for path in scratch.iterdir()]
+    if files:
+        raise ServerError(f"left {', '.join(files)}:\n{output}")
+
+
+def _kill(process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:
+    if process.poll() is None:
+        # Its workers die with it: they ask the kernel for that.
+        process.kill()
+        process.wait()
+    for child in family:
+        if child.is_running():
+            child.kill()
