@@ -38,15 +38,15 @@ image=${PLUMBLINE_WORKER_IMAGE:-}
 
 # rules_python's import path; a packed wheel's part of it lies in a cache of the worker.
 search() {
-  path=$runfiles packs=
+  path=$runfiles packs='' own=''
   IFS=:
   for folder in $imports; do
     pack=$runfiles/${folder%/site-packages}/wheel.pack
     if [ ! -e "$pack" ]; then
-      path=$path:$runfiles/$folder
+      path=$path:$runfiles/$folder own=-S
     elif [ -z "$image" ]; then
       read -r digest <"$pack.sha256"
-      path=$path:$wheels/$digest
+      path=$path:$wheels/$digest own=-S
       packs=$packs:$pack
       { [ -d "$wheels/$digest" ] && true >"$wheels/$digest.used"; } 2>/dev/null || missing=yes
     fi
@@ -73,4 +73,5 @@ fi
 export PYTHONPATH="$path:$runfiles/%workspace_name%${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONSAFEPATH=1
 export RUNFILES_DIR="$runfiles"
-exec "$python" "$runfiles/$main" "$@"
+# Where packages come from wheels, those that this python holds itself stay out of sight.
+exec "$python" ${own:+"$own"} "$runfiles/$main" "$@"

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,14 +20,20 @@ class Told(NamedTuple):
     """What the started program saw."""
 
     arguments: list[str]
-    path: list[str]
+    path: list[Any]
     env: dict[str, str]
 
 
 class Program:
     """A program in `folder`, whose main tells what it sees."""
 
-    def __init__(self, folder: Path, python: str = sys.executable, is_zip: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        python: str = sys.executable,
+        imports: str = "pip_a/site-packages:pip_b/site-packages",
+        is_zip: bool = False,
+    ) -> None:
         self.folder = folder
         self.file = folder / "tell"
         self.runfiles = folder / "tell.runfiles"
@@ -37,7 +43,7 @@ class Program:
             "target": "@//x:tell",
             "is_zipfile": str(is_zip),
             "main": "plumbline/x/tell.py",
-            "imports": "pip_a/site-packages:pip_b/site-packages",
+            "imports": imports,
             "python_binary": python,
             "workspace_name": "plumbline",
         }.items():
@@ -249,3 +255,15 @@ def test_a_worker_may_have_its_python_elsewhere(tmp_path: Path) -> None:
     program.pack("pip_a")
 
     assert program.told(PLUMBLINE_WORKER_PYTHON=str(python)).env["OWN"] == "yes"
+
+
+@pytest.mark.parametrize(("kind", "seen"), [("wheels", False), ("packs", False), ("image", True)])
+def test_pythons_own_packages_are_seen_only_where_the_image_holds_all(
+    tmp_path: Path, kind: str, seen: bool
+) -> None:
+    program = Program(tmp_path, imports="" if kind == "image" else "pip_a/site-packages")
+    if kind == "packs":
+        program.pack("pip_a")
+    program.write("plumbline/x/tell.py", TELL.replace("sys.path", "['site' in sys.modules]"))
+
+    assert program.told().path == [seen]
