@@ -19,7 +19,7 @@ _REPLACED = (
 
 
 class TensorLayer(LoadableLayer):
-    """A layer whose own parameters, if any, are each one checkpoint tensor.
+    """A layer whose own parameters, if any, come from checkpoint tensors.
 
     A layer defines `create_parameters`, called by its constructor's last line `begin_weight_reload`
     and at each reload, and `choose_backends`, called once everything was loaded.
@@ -55,7 +55,7 @@ class TensorLayer(LoadableLayer):
 
     @property
     def shard_ids(self) -> tuple[ShardId, ...]:
-        """(None,): no tensor is fused of several."""
+        """(None,) where no tensor is fused of several."""
         return (None,)
 
     def weight_loader_v2(
@@ -66,7 +66,7 @@ class TensorLayer(LoadableLayer):
         Args:
             param: one of this layer's parameters.
             loaded_weight: the full tensor; this rank's part is taken here.
-            shard_id: None.
+            shard_id: which of `shard_ids` it is; None for a whole one.
 
         Raises:
             WeightLoadError: see `ShardedParameter.load`; or the layer is ready already.

@@ -51,8 +51,9 @@ class ExpertRouter(ReplicatedLinear):
         """
         return super().forward(x.float())
 
-    def _create_parameters(self) -> None:
-        super()._create_parameters()
+    def create_parameters(self) -> None:
+        """The weight's, and the correction bias."""
+        super().create_parameters()
         name = "e_score_correction_bias"
         if not self._has_correction:
             self.register_parameter(name, None)
@@ -70,4 +71,3 @@ class ExpertRouter(ReplicatedLinear):
         (parameter,) = self._correction
         parameter.loaded_shards.clear()
         self.register_parameter(name, parameter)
-        self._loadable_names.append(name)
