@@ -66,9 +66,10 @@ def machine_gpus() -> list[Gpu]:
 def candidates(gpus: Sequence[Gpu], arch: str, environ: Mapping[str, str]) -> list[Gpu]:
     """The GPUs of architecture `arch` that CUDA_VISIBLE_DEVICES leaves us.
 
-    It names them by number or, as CUDA takes them, by the start of a UUID.
+    It names them by number or, as CUDA takes them, by the start of a UUID. On a remote worker
+    PLUMBLINE_SLOT_GPUS goes before it, as a client's own setting says nothing about that machine.
     """
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    visible = environ.get("PLUMBLINE_SLOT_GPUS", environ.get("CUDA_VISIBLE_DEVICES"))
     found = [gpu for gpu in gpus if gpu.arch == arch]
     if visible is None:
         return found

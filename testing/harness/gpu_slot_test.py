@@ -110,3 +110,10 @@ def test_how_many_share_a_gpu_is_a_whole_number_from_1() -> None:
     for wrong in ("0", "-1", "two"):
         with pytest.raises(ValueError, match=f"is '{wrong}', wanted a whole number from 1"):
             gpu_slot.tests_per_gpu({"PLUMBLINE_TESTS_PER_GPU": wrong})
+
+
+def test_a_slot_of_a_remote_worker_goes_before_what_the_client_sees() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "0", "PLUMBLINE_SLOT_GPUS": "1"}
+
+    assert [gpu.index for gpu in gpu_slot.candidates(TWO, "sm90", environ)] == ["1"]
+    assert gpu_slot.candidates(TWO, "sm90", {**environ, "PLUMBLINE_SLOT_GPUS": ""}) == []

@@ -1,4 +1,7 @@
-"""Reads pool.toml: how many hosts a pool has, and what a test costs there beside its seconds."""
+"""Reads the pools of pool.toml: how many hosts and slots each has, and what a test costs there.
+
+One file serves `plumb plan` and `plumb pool`: what only the other one needs is checked by both.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "slots": (int,),
     "start_seconds": (int, float),
     "saved_seconds": (int, float),
+    "gpus": (list,),
+    "simulated": (bool,),
+    "env": (dict,),
 }
+# What only `plumb pool` needs.
+_OF_MACHINE = ("gpus", "simulated", "env")
 _LEAST = {"hosts": 1, "slots": 1, "start_seconds": 0, "saved_seconds": 0}
 _MOST_SLOTS = 10_000
 """Of all hosts of a pool: each is a line of the plan, and no suite has as many tests."""
@@ -31,12 +39,22 @@ _MOST = {
 
 
 def read(path: Path) -> dict[str, Pool]:
-    """The pools by name.
+    """The pools by name, as a plan needs them.
 
     Raises PlumbError naming the entry that is wrong and what is wanted.
     """
+    return {name: planned(entry) for name, entry in entries(path, content_of(path)).items()}
+
+
+def planned(entry: Mapping[str, Any]) -> Pool:
+    """An entry without what only the machine of its workers needs to know."""
+    return Pool(**{name: value for name, value in entry.items() if name not in _OF_MACHINE})
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """The file's tables. Raises PlumbError if it cannot be read or is no TOML."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PlumbError(
             f"cannot read {path}: {error.strerror}. An entry is [[pool]] with name and hosts.",
@@ -45,19 +63,30 @@ def read(path: Path) -> dict[str, Pool]:
     # TOMLDecodeError is a ValueError, as is that of a number with too many digits.
     except (ValueError, RecursionError) as error:
         raise PlumbError(f"{path} is no TOML: {error}.") from error
-    entries = content.get("pool")
-    if not isinstance(entries, list) or not entries:
+
+
+def entries(path: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The checked [[pool]] entries by name; `slots` follows from `gpus` where it is not said.
+
+    Raises PlumbError naming the entry that is wrong and what is wanted.
+    """
+    found = content.get("pool")
+    if not isinstance(found, list) or not found:
         raise PlumbError(f"{path} holds no [[pool]]: add one with name, hosts and slots.")
-    pools: dict[str, Pool] = {}
-    for number, entry in enumerate(entries, 1):
-        pool = _pool(path, number, entry)
-        if pool.name in pools:
-            raise PlumbError(f"{path}: pool {number} is named '{pool.name}', as another before.")
-        pools[pool.name] = pool
+    pools: dict[str, dict[str, Any]] = {}
+    for number, entry in enumerate(found, 1):
+        _check(path, number, entry)
+        if entry["name"] in pools:
+            raise PlumbError(
+                f"{path}: pool {number} is named '{entry['name']}', as another before."
+            )
+        pools[entry["name"]] = (
+            entry if "gpus" not in entry else {"slots": len(entry["gpus"])} | entry
+        )
     return pools
 
 
-def _pool(path: Path, number: int, entry: Mapping[str, Any]) -> Pool:
+def _check(path: Path, number: int, entry: Mapping[str, Any]) -> None:
     if not isinstance(entry, dict):
         raise PlumbError(
             f"{path}: pool {number} is {entry!r}, wanted [[pool]] with name and hosts."
@@ -68,10 +97,13 @@ def _pool(path: Path, number: int, entry: Mapping[str, Any]) -> Pool:
             near = difflib.get_close_matches(name, _KINDS, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"use {', '.join(_KINDS)}."
             raise PlumbError(f"{path}: pool {number} has '{name}', which means nothing: {hint}")
-        if not isinstance(value, kinds) or isinstance(value, bool):
+        if not isinstance(value, kinds) or isinstance(value, bool) != (kinds == (bool,)):
             raise PlumbError(
-                f"{path}: pool {number} has {name} = {value!r}, wanted a {_word(kinds)}."
+                f"{path}: pool {number} has {name} = {value!r}, wanted {_word(kinds)}."
             )
+        if name in _OF_MACHINE:
+            _check_of_machine(f"{path}: pool {number}", name, value)
+            continue
         if isinstance(value, int | float) and not value >= _LEAST[name]:
             raise PlumbError(
                 f"{path}: pool {number} has {name} = {value!r}, wanted at least {_LEAST[name]}."
@@ -82,14 +114,38 @@ def _pool(path: Path, number: int, entry: Mapping[str, Any]) -> Pool:
             )
     if not entry.get("name"):
         raise PlumbError(f"{path}: pool {number} has no name: write the one that tests name.")
-    pool = Pool(**entry)
+    pool = planned(entry)
     if pool.hosts * pool.slots > _MOST_SLOTS:
         raise PlumbError(
             f"{path}: pool {number} has {pool.hosts} hosts of {pool.slots} slots, wanted at most "
             f"{_MOST_SLOTS} slots in all: no more are of use than there are tests."
         )
-    return pool
+    if "gpus" in entry and pool.slots != len(entry["gpus"]) and "slots" in entry:
+        raise PlumbError(
+            f"{path}: pool {number} has slots = {pool.slots} and {len(entry['gpus'])} gpus: a slot "
+            "has one GPU; leave slots out."
+        )
+
+
+def _check_of_machine(where: str, name: str, value: Any) -> None:
+    if name == "gpus":
+        right = value and all(type(gpu) is int and gpu >= 0 for gpu in value)
+        if not right or len({*value}) < len(value):
+            raise PlumbError(
+                f"{where} has gpus = {value!r}, wanted their numbers, each once, as [0, 1]."
+            )
+    if name == "env":
+        for variable, text in value.items():
+            if not isinstance(text, str):
+                raise PlumbError(f"{where} has env.{variable} = {text!r}, wanted a text.")
 
 
 def _word(kinds: tuple[type, ...]) -> str:
-    return {str: "text", int: "whole number"}.get(kinds[0] if len(kinds) == 1 else float, "number")
+    words = {
+        str: "a text",
+        int: "a whole number",
+        list: "a list",
+        bool: "true or false",
+        dict: "a table",
+    }
+    return words.get(kinds[0] if len(kinds) == 1 else float, "a number")

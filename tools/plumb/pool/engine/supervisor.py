@@ -1,0 +1,290 @@
+"""Keeps the parts of a pool running: starts them in order, restarts what dies and says so."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tools.plumb.cache import write_atomically
+from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.pool import home as homes
+from tools.plumb.pool.engine.accounts import Accounts
+from tools.plumb.pool.engine.parts import Part, is_ready
+from tools.plumb.pool.home import Home
+
+_TICK_SECONDS = 0.1
+_READY_SECONDS = 90.0
+# How long a part has to end in order before it is killed.
+_STOP_SECONDS = 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+# A part that lived so long starts again at once if it dies.
+_GOOD_LIFE_SECONDS = 60.0
+_KEPT_LOG_BYTES = 20_000_000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+@dataclass
+class Running:
+    """A part and its process. state: "starting", "up", "waiting" (to be started again)."""
+
+    part: Part
+    process: subprocess.Popen[bytes] | None = None
+    state: str = "waiting"
+    restarts: int = 0
+    pause: float = _FIRST_PAUSE
+    since: float = 0.0
+    again_at: float = 0.0
+    last_end: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """As it stands in the state file."""
+        slot = self.part.slot
+        return {
+            "name": self.part.name,
+            "kind": self.part.kind,
+            "pid": self.process.pid if self.process is not None else None,
+            "state": self.state,
+            "restarts": self.restarts,
+            "last_end": self.last_end,
+            "pool": slot.pool if slot else None,
+            "gpu": slot.gpu if slot else None,
+            "simulated": bool(slot and slot.simulated),
+        }
+
+
+class Supervisor:
+    """Runs `parts` in `home` as `accounts`, until it is told to stop.
+
+    about: further fields of the state file. before: what has to be done once a part of that name
+    runs and before the next one starts; it is given a function that tells whether it still runs.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        parts: Sequence[Part],
+        accounts: Accounts,
+        about: dict[str, Any],
+        after: dict[str, Callable[[Callable[[], bool]], None]] | None = None,
+    ) -> None:
+        self.home, self.accounts, self.about = home, accounts, about
+        self.running = [Running(part) for part in parts]
+        self.after = after or {}
+        self.stopping = False
+        self._said = ""
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Starts everything, then keeps it running until SIGTERM or SIGINT; ends all parts.
+
+        Raises PlumbError if a part does not become ready the first time.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+        try:
+            for one in self.running:
+                self._bring_up(one)
+                if self.stopping:
+                    return
+            self.say("up: " + ", ".join(one.part.name for one in self.running))
+            self._write_state("up")
+            while not self.stopping:
+                self.step()
+                time.sleep(_TICK_SECONDS)
+        finally:
+            self.end()
+
+    def step(self) -> None:
+        """Looks at every part once."""
+        changed = False
+        for one in self.running:
+            before = one.state, one.restarts
+            self._look(one)
+            changed |= before != (one.state, one.restarts)
+        self._reap()
+        if changed:
+            self._write_state("up")
+
+    def say(self, text: str) -> None:
+        """Writes a line to the supervisor's log."""
+        stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        with (self.home.logs / "supervisor.log").open("a", encoding="utf-8") as log:
+            log.write(f"{stamp} {text}\n")
+
+    def _stop(self, number: int, frame: object) -> None:
+        self.stopping = True
+
+    def _bring_up(self, one: Running) -> None:
+        part = one.part
+        self._start(one)
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self.stopping and not is_ready(part):
+            if one.process is None or one.process.poll() is not None:
+                end = _ending(one.process.returncode if one.process else 0)
+                raise PlumbError(
+                    f"{part.name} {end} before it was ready: {self._last_words(part)}",
+                    ExitCode.ENVIRONMENT,
+                )
+            if time.monotonic() > deadline:
+                raise PlumbError(
+                    f"{part.name} was not ready after {_READY_SECONDS:.0f} s; see `plumb pool "
+                    f"logs {part.name}`.",
+                    ExitCode.ENVIRONMENT,
+                )
+            time.sleep(_TICK_SECONDS / 2)
+        one.state = "up"
+        if part.name in self.after and not self.stopping:
+            self.after[part.name](lambda: one.process is not None and one.process.poll() is None)
+
+    def _last_words(self, part: Part) -> str:
+        log = self.home.logs / f"{part.name}.log"
+        words = log.read_bytes()[-600:].decode(errors="replace").strip() if log.exists() else ""
+        return words or "it said nothing"
+
+    def _look(self, one: Running) -> None:
+        now = time.monotonic()
+        if one.process is not None and one.process.poll() is not None:
+            self._mourn(one, now)
+        elif one.process is None and now >= one.again_at:
+            one.restarts += 1
+            self._start(one)
+        elif one.state == "starting" and is_ready(one.part):
+            one.state = "up"
+            self.say(f"{one.part.name} is up again")
+
+    def _mourn(self, one: Running, now: float) -> None:
+        assert one.process is not None
+        one.last_end = _ending(one.process.returncode)
+        one.process = None
+        # What a dead worker left must not run on beside the same test on another.
+        left = self._kill_marked(one.part.name)
+        if now - one.since > _GOOD_LIFE_SECONDS:
+            one.pause = _FIRST_PAUSE
+        one.state, one.again_at = "waiting", now + one.pause
+        others = f", and {left} processes that it left were killed" if left else ""
+        self.say(f"{one.part.name} {one.last_end}{others}; starts again in {one.pause:g} s")
+        one.pause = min(2 * one.pause, _LONGEST_PAUSE)
+
+    def _start(self, one: Running) -> None:
+        part, account = one.part, self.accounts.of(one.part.user)
+        log = self.home.logs / f"{part.name}.log"
+        with suppress(OSError):
+            if log.stat().st_size > _KEPT_LOG_BYTES:
+                log.replace(log.with_suffix(".log.1"))
+        with log.open("ab") as stream:
+            try:
+                one.process = subprocess.Popen(
+                    part.command,
+                    cwd=part.folder,
+                    env=part.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=stream,
+                    start_new_session=True,
+                    user=None if account is None else account.uid,
+                    group=None if account is None else account.gid,
+                    extra_groups=None if account is None else [],
+                    preexec_fn=_die_with_parent,
+                )
+            except OSError as error:
+                stream.write(f"{part.command[0]}: {error.strerror}\n".encode())
+                one.last_end = f"cannot be started ({error.strerror})"
+                one.again_at = time.monotonic() + one.pause
+                one.pause = min(2 * one.pause, _LONGEST_PAUSE)
+                return
+        one.since = time.monotonic()
+        one.state = "starting"
+        if part.port is None:
+            one.state = "up"
+
+    def _reap(self) -> None:
+        """Collects what was orphaned below us; our own parts are waited for by themselves."""
+        known = {one.process.pid for one in self.running if one.process is not None}
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid in known:
+                return
+            with suppress(ChildProcessError):
+                os.waitpid(found.si_pid, 0)
+
+    def end(self) -> None:
+        """Ends all parts, last started first, and whatever they left."""
+        self._write_state("stopping")
+        workers = [one for one in self.running if one.part.kind == "worker"]
+        others = [one for one in reversed(self.running) if one.part.kind != "worker"]
+        for group in (workers, *([one] for one in others)):
+            self._end_group(group)
+        self._kill_marked(None)
+        self.say("down")
+        with suppress(OSError):
+            self.home.state.unlink()
+
+    def _end_group(self, group: Sequence[Running]) -> None:
+        alive = [one for one in group if one.process is not None and one.process.poll() is None]
+        for one in alive:
+            assert one.process is not None
+            with suppress(ProcessLookupError):
+                os.kill(one.process.pid, signal.Signals[one.part.stop])
+        deadline = time.monotonic() + _STOP_SECONDS
+        for one in alive:
+            assert one.process is not None
+            try:
+                one.process.wait(max(0.05, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(one.process.pid, signal.SIGKILL)
+                one.process.wait()
+
+    def _kill_marked(self, part: str | None) -> int:
+        count = 0
+        # Twice, as one may fork between the look and the kill.
+        for _ in range(3):
+            found = homes.marked(self.home, part)
+            for pid in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            count += len(found)
+            if not found:
+                break
+            time.sleep(0.02)
+        return count
+
+    def _write_state(self, state: str) -> None:
+        fields = {
+            **self.about,
+            "pid": os.getpid(),
+            "state": state,
+            "parts": [one.fields() for one in self.running],
+        }
+        text = json.dumps(fields, indent=1)
+        if text != self._said:
+            self._said = text
+            write_atomically(self.home.state, text.encode())
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with status {code}"
+
+
+def _die_with_parent() -> None:
+    # Not even a killed supervisor leaves its parts running.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,63 @@
+"""The telling ones of each part's faults, quick enough for each commit."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tools.plumb.pool.faults.real_pool import RealPool, real_pool
+
+TOML = """
+[server]
+port = PORT
+
+[[pool]]
+name = "cpu"
+env = {NOTES = FOLDER}
+
+[[pool]]
+name = "h100"
+simulated = true
+env = {NOTES = FOLDER}
+"""
+BUILD = """
+sh_test(name = "slow", size = "small", srcs = ["check.sh"], args = ["cpu", "4"],
+        exec_properties = {"test.Pool": "cpu"})
+sh_test(name = "gpu", size = "small", srcs = ["check.sh"], args = ["h100"],
+        exec_properties = {"test.Pool": "h100"})
+sh_test(name = "nowhere", size = "small", srcs = ["check.sh"], args = ["b200"],
+        exec_properties = {"test.Pool": "b200"})
+"""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool() as made:
+        made.write(BUILD)
+        made.up(TOML.replace("PORT", str(made.port)))
+        yield made
+
+
+def test_a_test_whose_worker_is_killed_runs_again_and_never_twice_at_a_time(pool: RealPool) -> None:
+    pool.forget()
+
+    with pool.testing("//:slow", "//:gpu") as running:
+        running.wait(lambda: "start //:slow cpu-0" in pool.notes, "start of the test")
+        pool.kill("cpu-0")
+        outcome = running.outcome()
+
+    assert outcome.statuses == {"//:slow": "PASSED", "//:gpu": "PASSED"}, outcome.text
+    assert pool.notes.count("start //:slow cpu-0") == 2
+    assert pool.notes.count("end //:slow cpu-0") == 1
+    assert "start //:gpu h100-simulated-0" in pool.notes
+    assert "cpu-0 was killed by SIGKILL, and" in pool.log("supervisor")
+    assert (
+        "cpu-0: up, started again 1 times; it was killed by SIGKILL" in pool.plumb("status").stdout
+    )
+
+
+def test_a_pool_without_a_worker_is_named_at_once(pool: RealPool) -> None:
+    outcome = pool.test("//:nowhere")
+
+    assert outcome.code != 0
+    assert "Could not find property set for {('Pool', 'b200')}" in outcome.text
+    assert outcome.statuses.get("//:nowhere", "NO_STATUS") == "NO_STATUS"

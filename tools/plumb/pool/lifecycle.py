@@ -1,0 +1,217 @@
+"""Brings a pool up and down, and makes its keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tools.plumb.cache import Notify, make_folder, write_atomically
+from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.pool import home as homes
+from tools.plumb.pool import keys
+from tools.plumb.pool.config import PoolConfig, Server
+from tools.plumb.pool.engine import programs
+from tools.plumb.pool.engine.handed import written
+from tools.plumb.pool.engine.parts import Programs
+from tools.plumb.pool.home import Home
+
+_UP_SECONDS = 180.0
+_DOWN_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+def up(home: Home, config: PoolConfig, notify: Notify) -> dict[str, Any]:
+    """Starts the pool's supervisor and waits until every part answers; returns its state.
+
+    Raises PlumbError if one is up, a port is taken, a key is missing or a part does not start.
+    """
+    make_folder(home.folder)
+    if home.supervisor() is not None:
+        raise PlumbError(
+            f"a pool is up in {home.folder} already: `plumb pool status` shows it, `plumb pool "
+            "down` ends it."
+        )
+    _kill_left(home)
+    server = config.server
+    lacking = keys.missing(home.keys, server.security)
+    if lacking:
+        raise PlumbError(
+            f"[server] security = '{server.security}' needs {', '.join(lacking)} in {home.keys}: "
+            "make them with `plumb pool keys HOST`, where HOST is what clients call this machine."
+        )
+    _require_free(server)
+    found = programs.find(notify)
+    write_atomically(home.plan, written(config, found))
+    make_folder(home.logs)
+    return _wait_up(home, _start(home, found), notify)
+
+
+def _start(home: Home, found: Programs) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([*_own_path(), *found.packages])),
+        homes.MARK: home.mark("supervisor"),
+    }
+    with (home.logs / "supervisor.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-B", "-m", "tools.plumb.pool.engine", str(home.folder)],
+            cwd=home.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # It outlives this command and its terminal.
+            start_new_session=True,
+        )
+
+
+def _own_path() -> list[str]:
+    return [entry for entry in sys.path if entry]
+
+
+def _wait_up(home: Home, process: subprocess.Popen[bytes], notify: Notify) -> dict[str, Any]:
+    notify("starting the pool")
+    deadline = time.monotonic() + _UP_SECONDS
+    try:
+        while time.monotonic() < deadline:
+            state = home.read_state()
+            if state and state["state"] == "up" and state["pid"] == process.pid:
+                return state
+            if process.poll() is not None:
+                raise _failure(home, process.returncode)
+            time.sleep(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait(_DOWN_SECONDS)
+        raise
+    process.terminate()
+    raise PlumbError(
+        f"the pool was not up after {_UP_SECONDS:.0f} s: see `plumb pool logs`.",
+        ExitCode.ENVIRONMENT,
+    )
+
+
+def _failure(home: Home, code: int) -> PlumbError:
+    with suppress(OSError):
+        text = (home.folder / "failure.txt").read_text(encoding="utf-8")
+        return PlumbError(f"the pool did not come up: {text}", ExitCode.ENVIRONMENT)
+    return PlumbError(
+        f"the pool's supervisor ended with status {code}: see {home.logs / 'supervisor.log'}.",
+        ExitCode.ENVIRONMENT,
+    )
+
+
+def down(home: Home) -> bool:
+    """Ends the pool; False if none was up. Nothing of it runs and no lock is left afterwards.
+
+    Raises PlumbError if the supervisor does not end in a minute.
+    """
+    pid = home.supervisor()
+    if pid:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        if not _wait(lambda: home.supervisor() is None, _DOWN_SECONDS):
+            os.kill(pid, signal.SIGKILL)
+            _wait(lambda: home.supervisor() is None, 5)
+    left = _kill_left(home)
+    home.lock.unlink(missing_ok=True)
+    home.state.unlink(missing_ok=True)
+    return bool(pid) or left > 0
+
+
+def _kill_left(home: Home) -> int:
+    """Kills what a supervisor that was killed itself has left behind."""
+    count = 0
+    for _ in range(50):
+        found = homes.marked(home)
+        if not found:
+            break
+        count += len(found)
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    return count
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _require_free(server: Server) -> None:
+    family = socket.AF_INET6 if ":" in server.address else socket.AF_INET
+    wanted = [
+        (family, server.address, server.port),
+        (socket.AF_INET, "127.0.0.1", server.worker_port),
+        (socket.AF_INET, "127.0.0.1", server.cas_port),
+        (socket.AF_INET, "127.0.0.1", server.database_port),
+    ]
+    for kind, address, port in wanted:
+        with socket.socket(kind, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                raise PlumbError(
+                    f"port {port} of {address} cannot be had ({error.strerror}): end what listens "
+                    "there, or name another in pool.toml, [server] port (three more follow it).",
+                    ExitCode.ENVIRONMENT,
+                ) from error
+
+
+def make_keys(
+    home: Home, names: Sequence[str], user: str | None, audience: str, days: int
+) -> list[str]:
+    """Makes the keys, or only a token for `user`; returns lines that say what to do with them.
+
+    Raises PlumbError if a name cannot be a file's.
+    """
+    if user is not None and not re.fullmatch(r"[A-Za-z0-9_.@-]{1,64}", user):
+        raise PlumbError(f"--token-for {user!r}: wanted letters, digits, '_', '.', '@' or '-'.")
+    make_folder(home.folder)
+    if user is not None:
+        _run_keys({"token": [str(home.keys), user, audience, days]})
+        file = home.keys / f"{user}.token"
+        return [
+            f"{file}: a token for {user}, good for {days} days and for '{audience}'",
+            f'pass it as --remote_header="authorization=$(cat {file})"',
+        ]
+    _run_keys({"make": [str(home.keys), list(names), days]})
+    given = " ".join(
+        str(home.keys / name) for name in ("authority.crt", "client.crt", "client.key")
+    )
+    return [
+        f"{home.keys}: keys for localhost{''.join(f', {name}' for name in names)}, "
+        f"good for {days} days",
+        f'security = "tls": give clients {given}',
+        'security = "jwt": give clients authority.crt and a token (keys --token-for NAME)',
+        "a pool that is up takes new keys after `plumb pool down` and `up`",
+    ]
+
+
+def _run_keys(what: dict[str, Any]) -> None:
+    found = programs.packages(lambda text: None)
+    path = os.pathsep.join(dict.fromkeys([*_own_path(), *found]))
+    done = subprocess.run(
+        [sys.executable, "-P", "-B", "-m", "tools.plumb.pool.keys", json.dumps(what)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PlumbError(done.stderr.strip() or "the keys could not be made")

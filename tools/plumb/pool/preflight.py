@@ -1,0 +1,241 @@
+"""`plumb pool check` and `plumb pool run`: is there a worker for each test, and then Bazel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperCommand
+
+from tools.plumb import bazel
+from tools.plumb.cells.load import of_workspace
+from tools.plumb.cells.model import Test
+from tools.plumb.deps.findings import matches
+from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.options import rc
+from tools.plumb.pool import home as homes
+from tools.plumb.pool import keys, report
+from tools.plumb.pool.config import Server
+from tools.plumb.pool.home import Home
+from tools.plumb.revision import Loader
+
+_FILTERS = "--test_tag_filters"
+# What runs tests; another command has none to send anywhere.
+_COMMANDS = ("test", "coverage", "build", "run")
+Open = Callable[[Path | None], Loader]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a Bazel command line asks for.
+
+    options: those after the command's name. targets: as the user wrote them, `-` for those to
+    leave out.
+    """
+
+    startup: tuple[str, ...] = ()
+    command: str = ""
+    options: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+    @property
+    def configs(self) -> list[str]:
+        """Names given to --config."""
+        return [word.partition("=")[2] for word in self.options if word.startswith("--config=")]
+
+
+@dataclass
+class Missing:
+    """Tests that no worker takes: pool to labels; and those with too few GPUs a slot."""
+
+    pools: dict[str, list[str]] = field(default_factory=dict)
+    wide: list[Test] = field(default_factory=list)
+
+
+def parse(words: Sequence[str]) -> Asked:
+    """A Bazel command line in its parts. Raises PlumbError if it names no command."""
+    rest = list(words)
+    startup = []
+    while rest and rest[0].startswith("-"):
+        startup.append(rest.pop(0))
+    if not rest or rest[0] not in _COMMANDS:
+        seen = f"'{rest[0]}'" if rest else "nothing"
+        raise PlumbError(
+            f"what Bazel should do is {seen}, wanted one of {', '.join(_COMMANDS)}: "
+            "plumb pool run -- test --config=remote //testing/..."
+        )
+    command = rest.pop(0)
+    options: list[str] = []
+    targets: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            targets += rest
+            break
+        (options if word.startswith("-") else targets).append(word)
+    return Asked(tuple(startup), command, tuple(options), tuple(targets))
+
+
+def chosen(
+    tests: Mapping[str, Test], asked: Asked, filters: str, tags: Mapping[str, tuple[str, ...]]
+) -> list[Test]:
+    """The tests that a command line means: of its targets, that its tag filters leave."""
+    wanted = [one for one in asked.targets if not one.startswith("-")]
+    unwanted = [one[1:] for one in asked.targets if one.startswith("-")]
+    return [
+        test
+        for label, test in tests.items()
+        if test.runs
+        and (not wanted or matches(label, wanted))
+        and not (unwanted and matches(label, unwanted))
+        and _passes(tags.get(label, ()), filters)
+    ]
+
+
+def _passes(tags: Sequence[str], filters: str) -> bool:
+    words = [word.strip() for word in filters.split(",") if word.strip()]
+    refused = {word[1:] for word in words if word.startswith("-")}
+    required = {word.removeprefix("+") for word in words if not word.startswith("-")}
+    return not refused & {*tags} and (not required or bool(required & {*tags}))
+
+
+def missing(tests: Sequence[Test], workers: Sequence[Mapping[str, Any]]) -> Missing:
+    """The tests for which none of `workers`, parts of a pool's state, is up."""
+    up = {one["pool"] for one in workers if one["pool"] and one["state"] == "up"}
+    found = Missing()
+    for test in tests:
+        if test.pool not in up:
+            found.pools.setdefault(test.pool, []).append(test.label)
+        elif test.gpus > 1:
+            found.wide.append(test)
+    return found
+
+
+def require(found: Missing, state: Mapping[str, Any]) -> None:
+    """Raises PlumbError naming each pool that lacks a worker, with a test of it."""
+    lines = []
+    for pool, labels in sorted(found.pools.items()):
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        lines.append(f"pool '{pool}' has no worker that is up, and {labels[0]}{more} would wait")
+    for test in found.wide:
+        lines.append(
+            f"{test.label} takes {test.gpus} GPUs, and a slot has one: run it with "
+            f"--config={test.pool}x{test.gpus} on the host itself"
+        )
+    if lines:
+        have = sorted({one["pool"] for one in state["parts"] if one["pool"]})
+        raise PlumbError(
+            "\n  ".join([*lines, f"the pools that are up: {', '.join(have) or 'none'}"])
+            + "\nAdd [[pool]] entries to pool.toml and start it again, or leave these tests out: "
+            "--test_tag_filters=-gpu for all of GPUs."
+        )
+
+
+def register(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) -> None:
+    """Adds `check` and `run` to `plumb pool`."""
+    options: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+    @pool.command("check", cls=command)
+    def check(
+        targets: Annotated[
+            list[str] | None,
+            typer.Argument(metavar="TARGET", help="//p:t, //p:all or //p/...; by default all."),
+        ] = None,
+        filters: Annotated[
+            str, typer.Option("--test_tag_filters", metavar="TAGS", help="As Bazel takes them.")
+        ] = "",
+    ) -> None:
+        """Says which of these tests would wait for a worker in vain."""
+        loader = open_loader(None)
+        asked = Asked(command="test", targets=tuple(targets or ()))
+        _check(loader, asked, filters, homes.default())
+        typer.echo("a worker is up for each of these tests")
+
+    @pool.command("run", cls=command, context_settings=options)
+    def run(
+        context: typer.Context,
+        words: Annotated[
+            list[str], typer.Argument(metavar="-- COMMAND …", help="What Bazel should do.")
+        ],
+    ) -> None:
+        """Runs Bazel against the pool, after a look whether each test has a worker."""
+        _run(open_loader(None), parse([*words, *context.args]), homes.default())
+
+
+def _check(loader: Loader, asked: Asked, filters: str, home: Home) -> Mapping[str, Any]:
+    state = home.read_state()
+    if home.supervisor() is None or state is None:
+        raise PlumbError("no pool is up: `plumb pool up` starts one.")
+    loaded = of_workspace(loader)
+    tags = {label: target.tags for label, target in loaded.graph.targets.items()}
+    here = [_absolute(target) for target in asked.targets]
+    asked = Asked(asked.startup, asked.command, asked.options, tuple(here))
+    tests = chosen(loaded.model.tests, asked, filters, tags)
+    require(missing(tests, state["parts"]), state)
+    return state
+
+
+def _absolute(target: str) -> str:
+    sign, name = ("-", target[1:]) if target.startswith("-") else ("", target)
+    return sign + (name if name.startswith(("//", "@")) else f"//{name}")
+
+
+def _run(loader: Loader, asked: Asked, home: Home) -> NoReturn:
+    settings = _settings(loader, asked)
+    state = _check(loader, asked, (settings.get(_FILTERS) or ("",))[-1], home)
+    server = Server(**state["server"])
+    own = [f"--remote_executor={report.address(server)}"]
+    own += keys.bazel_options(home.keys, server.security)
+    if server.security == "jwt":
+        own.append(f"--remote_header=authorization={_token(home)}")
+    if not any(config.startswith("remote") for config in asked.configs):
+        own.insert(0, "--config=remote")
+    entry = bazel.Place(loader.workspace, loader.workspace).bazel()
+    words = [*asked.startup, asked.command, *own, *asked.options, "--", *asked.targets]
+    try:
+        process = subprocess.Popen(
+            entry.command(*words), cwd=loader.workspace, env=bazel.environment()
+        )
+    except OSError as error:
+        raise PlumbError(
+            f"cannot run {entry.entry}: {error.strerror}.", ExitCode.ENVIRONMENT
+        ) from error
+    while True:
+        try:
+            raise typer.Exit(process.wait())
+        except KeyboardInterrupt:
+            # Bazel has it too, and ends its tests and then itself.
+            continue
+
+
+def _settings(loader: Loader, asked: Asked) -> dict[str, tuple[str, ...]]:
+    """What `bazel test` gets from the workspace's .bazelrc and the command line."""
+    with loader.repository.working_tree(loader.folder / "scratch") as tree:
+        files = loader.load(tree).files
+    lines, _ = rc.read(files)
+    settings = rc.effective(lines, asked.configs)
+    for word in asked.options:
+        name, _, value = word.partition("=")
+        settings[name] = (*settings.get(name, ()), value)
+    return settings
+
+
+def _token(home: Home) -> str:
+    named = os.environ.get("PLUMBLINE_POOL_TOKEN", "")
+    files = [Path(named)] if named else sorted(home.keys.glob("*.token"))
+    if not files:
+        raise PlumbError(
+            f"no token in {home.keys}: `plumb pool keys --token-for NAME` makes one; another "
+            "file is named by PLUMBLINE_POOL_TOKEN."
+        )
+    try:
+        return files[0].read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise PlumbError(
+            f"cannot read {files[0]}: {error.strerror}.", ExitCode.ENVIRONMENT
+        ) from error
