@@ -35,6 +35,12 @@ def _claim(level, sentence, demands):
 def _layer(sentence, demands = _CPU):
     return _claim("layer", sentence, demands)
 
+def _e2e(sentence, demands = _SM90):
+    return _claim("e2e", sentence, demands)
+
+def _perf(sentence, demands = _SM90):
+    return _claim("perf", sentence, demands)
+
 CLAIMS = {
     "attn.dense.cuda_graph": _layer("Dense attention captured in a CUDA graph gives bit for bit what it gives outside, for other lengths and pages too.", _SM90_ONLY),
     "attn.dense.faults": _layer("The tests of dense attention catch planted faults of masks, pages, heads, scales, sinks and lengths, and name the place."),
@@ -110,6 +116,18 @@ CLAIMS = {
     "attn.swa.triton.extend.numerics": _layer("Sliding-window attention by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "distributed.parallel_state": _layer("Process groups are set up once, without a launcher, and conflicting set-ups are refused."),
     "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product.", _SM90),
+    "models.config": _layer("A config.json that no model here is is refused by the key's name, the value seen and the value wanted, before any weight is read."),
+    "models.cuda_graph": _layer("A whole model's decode steps captured in a CUDA graph, and those of the module that drafts, give bit for bit what they give outside.", _SM90_ONLY),
+    "models.deepseek.numerics": _layer("DeepSeek-V3 from a folder gives its reference's logits within what roundings explain, by prompts, chunks and steps; every tensor and setting has its say.", _SM90),
+    "models.draft.numerics": _layer("DeepSeek-V3's module that drafts tokens gives its reference's logits within what roundings explain; every tensor of it has its say.", _SM90),
+    "models.faults": _layer("The tests of whole models catch planted faults of wiring: positions, heads, caches, residuals, norms, experts, windows."),
+    "models.gpt_oss.numerics": _layer("gpt-oss from a folder gives its reference's logits within what roundings explain, by prompts, chunks and steps; every tensor and setting has its say.", _SM90),
+    "models.llama.numerics": _layer("Llama from a folder gives its reference's logits within what roundings explain, by prompts, chunks and steps; every tensor and setting has its say.", _SM90),
+    "models.loader": _layer("Each tensor of a folder that is missing, surplus or of another shape or dtype, and each file that is absent or damaged, is named before a weight is loaded, all in one error."),
+    "models.norm": _layer("The root-mean-square norm, with the residual's sum before it, gives its definition's values, rounded once.", _SM90),
+    "models.parallel": _layer("Two processes that share a model, its layers split and its experts split or shared, give one model's logits, both the same.", _SM90),
+    "models.router": _layer("A router's logits stay in float32, and its correction bias is read by the experts after a reload too.", _SM90),
+    "models.vocab": _layer("A token has its row of the embedding, and the head's logits are float32 sums that nothing rounds.", _SM90),
     "moe.expert_parallel": _layer("MoE layers whose experts two processes share, or whose every expert they split, give the whole layer's output.", _SM90),
     "moe.faults": _layer("The probes of MoE layers catch planted faults of scales, experts, shards, router and rounding, and name the place."),
     "moe.flashinfer.layouts": _layer("What post-load hands to FlashInfer's NVFP4 and MXFP4 MoE kernels of sm100 decodes to the checkpoint, as their sources read it."),
@@ -179,4 +197,16 @@ CLAIMS = {
     "quant.nvfp4.linear.strength": _layer("The NVFP4 linear tests find a bias of 0.02 % of the output, 0.1 % of a row, 0.5 % of a column, 0.05 % of a tile and every wrong byte, and a thousand right layers raise no alarm."),
     "quant.unquantised.linear.numerics": _layer("Unquantised bf16 and fp16 linear layers give the checkpoint's product, rounded once.", _SM90),
     "quant.weight_reload": _layer("A second checkpoint loaded into a live linear layer leaves what a fresh layer holds and gives, bit for bit, for every method and backend.", _SM90),
+    "serving.dense.accuracy": _e2e("A server of a trained dense model answers problems of known answers as often as its reference does, streamed and not."),
+    "serving.faults": _e2e("Each planted fault of kernels, loader, scheduler, detokenizer and verification fails each smoke that it should.", _NIGHTLY),
+    "serving.gpt_oss.accuracy": _e2e("A server of a trained model with sinks, windows and MXFP4 experts answers problems of known answers as often as its reference does."),
+    "serving.gpt_oss_bf16.accuracy": _e2e("A server of a trained model with sinks, windows and bf16 experts answers problems of known answers as often as its reference does.", ["cpu:labelled"]),
+    "serving.latency": _perf("A request through the whole server takes as much longer than a bare loop over its model as it did in recorded runs, and no more."),
+    "serving.mla_int8.accuracy": _e2e("A server of a trained MLA model with experts in per-channel int8, speculating by its own drafts, answers problems of known answers as often as its reference does."),
+    "serving.mtp.accept_length": _e2e("Drafts of a trained multi-token prediction module are accepted as often as its reference's, in per-channel int8."),
+    "serving.offline_throughput": _perf("The engine without a server takes as much longer than a bare loop over its model as it did in recorded runs, and no more."),
+    "serving.openai_client": _e2e("OpenAI's own client completes, chats, streams, stops, draws by seed, reads logprobs and gets its own errors."),
+    "serving.streaming.unicode": _e2e("Streamed text is the unstreamed text, and no part of it ends within a character."),
+    "serving.tensor_parallel.accuracy": _e2e("A server of two ranks that split attention and share out experts answers as one would."),
+    "serving.tokenizer_workers.latency": _e2e("With eight tokenizers and four detokenizers, first tokens and gaps under 100 requests take as much longer than a bare loop as they did in recorded runs, and no more."),
 }

@@ -1,7 +1,9 @@
 """Small configurations with every part of each architecture, by the keys of config.json.
 
-Sizes divide over two ranks, in whole blocks of every format but those of 128x128; odd numbers
-(of layers, of experts chosen) keep one axis from being taken for another.
+Sizes divide over two ranks, in whole blocks of every format but those of 128x128; an odd number of
+experts chosen keeps one axis from being taken for another. Settings lie where they show: a norm's
+epsilon near the squares that it is added to, rotations that turn far within thirty positions, and
+ramps that lie between the first pair and the last.
 """
 
 from typing import Any
@@ -10,8 +12,8 @@ _COMMON: dict[str, Any] = {
     "vocab_size": 192,
     "hidden_size": 128,
     "num_hidden_layers": 2,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
+    "rms_norm_eps": 2e-3,
+    "rope_theta": 100.0,
     "max_position_embeddings": 256,
     "tie_word_embeddings": False,
     "initializer_range": 0.1,
@@ -63,11 +65,11 @@ DEEPSEEK: dict[str, Any] = {
     "rope_scaling": {
         "type": "yarn",
         "factor": 40,
-        "original_max_position_embeddings": 32,
+        "original_max_position_embeddings": 512,
         "beta_fast": 32,
         "beta_slow": 1,
-        "mscale": 1.0,
-        "mscale_all_dim": 1.0,
+        "mscale": 0.9,
+        "mscale_all_dim": 0.7,
     },
 }
 
@@ -84,11 +86,10 @@ GPT_OSS: dict[str, Any] = {
     "layer_types": ["sliding_attention", "full_attention"],
     "attention_bias": True,
     "swiglu_limit": 7.0,
-    "rope_theta": 150000.0,
     "rope_scaling": {
         "rope_type": "yarn",
         "factor": 32.0,
-        "original_max_position_embeddings": 64,
+        "original_max_position_embeddings": 512,
         "beta_fast": 32.0,
         "beta_slow": 1.0,
         "truncate": False,

@@ -16,7 +16,14 @@ from testing.oracles.models.parts import MLP, Config, Linear, RMSNorm, Rotary, S
 
 
 class LatentAttention(torch.nn.Module):  # type: ignore[misc]
-    """Keys and values of all heads from one latent a token, and one rotated key for all heads."""
+    """Keys and values of all heads from one latent a token, and one rotated key for all heads.
+
+    Attributes:
+        absorbed_from: tokens from here on are to round as if kv_b_proj's weight had been multiplied
+            into queries and outputs (section 2.1.2 of arXiv 2405.04434); None: no token is. But
+            for what is stored in between, both give the same.
+        absorbed_weight: kv_b_proj's weight as such an implementation holds it; None is the same.
+    """
 
     def __init__(self, config: Config, index: int) -> None:
         super().__init__()
@@ -39,6 +46,11 @@ class LatentAttention(torch.nn.Module):  # type: ignore[misc]
         self.o_proj = Linear(self.heads * self.v_dim, hidden, is_sum=True)
         self.rotary = Rotary(self.rope, config, "gptj")
         self.scaling = (self.nope + self.rope) ** -0.5 * _softmax_factor(config)
+        self.absorbed_from: int | None = None
+        self.absorbed_weight: torch.Tensor | None = None
+        self.weights = Stored(in_kernels=True)
+        self.absorbed_q = Stored()
+        self.attended_latent = Stored()
         self.out = Stored()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -46,12 +58,41 @@ class LatentAttention(torch.nn.Module):  # type: ignore[misc]
         queries = self._queries(x).unflatten(-1, (self.heads, -1))
         q_nope, q_pe = queries.split((self.nope, self.rope), dim=-1)
         latent, k_pe = self.kv_a_proj_with_mqa(x).split((self.rank, self.rope), dim=-1)
-        made = self.kv_b_proj(self.kv_a_layernorm(latent)).unflatten(-1, (self.heads, -1))
-        k_nope, v = made.split((self.nope, self.v_dim), dim=-1)
-        k_pe = self.rotary(k_pe[:, :, None]).expand(-1, -1, self.heads, -1)
-        q = torch.cat((q_nope, self.rotary(q_pe)), dim=-1)
-        out = attend(q, torch.cat((k_nope, k_pe), dim=-1), v, self.scaling)
+        latent, q_pe, k_pe = (
+            self.kv_a_layernorm(latent),
+            self.rotary(q_pe),
+            self.rotary(k_pe[:, :, None]),
+        )
+        out = self._unabsorbed(q_nope, q_pe, latent, k_pe)
+        if self.absorbed_from is not None:
+            place = torch.arange(x.shape[1], device=x.device)[:, None, None]
+            absorbed = self._absorbed(q_nope, q_pe, latent, k_pe)
+            out = torch.where(place >= self.absorbed_from, absorbed, out)
         return self.o_proj(self.out(out.flatten(2)))
+
+    def _unabsorbed(
+        self, q_nope: torch.Tensor, q_pe: torch.Tensor, latent: torch.Tensor, k_pe: torch.Tensor
+    ) -> torch.Tensor:
+        made = self.kv_b_proj(latent).unflatten(-1, (self.heads, -1))
+        k_nope, v = made.split((self.nope, self.v_dim), dim=-1)
+        k = torch.cat((k_nope, k_pe.expand(-1, -1, self.heads, -1)), dim=-1)
+        return attend(torch.cat((q_nope, q_pe), dim=-1), k, v, self.scaling, store=self.weights)
+
+    def _absorbed(
+        self, q_nope: torch.Tensor, q_pe: torch.Tensor, latent: torch.Tensor, k_pe: torch.Tensor
+    ) -> torch.Tensor:
+        weight = self.kv_b_proj.weight if self.absorbed_weight is None else self.absorbed_weight
+        keys, values = weight.unflatten(0, (self.heads, -1)).split((self.nope, self.v_dim), dim=1)
+        q = self.absorbed_q(torch.einsum("bthn,hnr->bthr", q_nope, keys))
+        shared = latent[:, :, None]
+        found = attend(
+            torch.cat((q, q_pe), dim=-1),
+            torch.cat((shared, k_pe), dim=-1),
+            shared,
+            self.scaling,
+            store=self.weights,
+        )
+        return torch.einsum("bthr,hvr->bthv", self.attended_latent(found), values)
 
     def _queries(self, x: torch.Tensor) -> torch.Tensor:
         if hasattr(self, "q_proj"):

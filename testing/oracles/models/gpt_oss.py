@@ -29,6 +29,7 @@ class SinkAttention(torch.nn.Module):  # type: ignore[misc]
         self.rotary = Rotary(size, config, "neox")
         is_local = config["layer_types"][index] == "sliding_attention"
         self.window: int | None = config["sliding_window"] if is_local else None
+        self.weights = Stored(in_kernels=True)
         self.out = Stored()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -38,7 +39,7 @@ class SinkAttention(torch.nn.Module):  # type: ignore[misc]
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         turned = self.rotary(q), self.rotary(k)
-        out = attend(*turned, v, self.head_dim**-0.5, self.window, self.sinks)
+        out = attend(*turned, v, self.head_dim**-0.5, self.window, self.sinks, self.weights)
         return self.o_proj(self.out(out.flatten(2)))
 
 

@@ -19,6 +19,7 @@ class LlamaAttention(torch.nn.Module):  # type: ignore[misc]
         self.v_proj = Linear(hidden, kv_heads * self.head_dim)
         self.o_proj = Linear(heads * self.head_dim, hidden, is_sum=True)
         self.rotary = Rotary(self.head_dim, config, "neox")
+        self.weights = Stored(in_kernels=True)
         self.out = Stored()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -27,7 +28,8 @@ class LlamaAttention(torch.nn.Module):  # type: ignore[misc]
             project(x).unflatten(-1, (-1, self.head_dim))
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        out = attend(self.rotary(q), self.rotary(k), v, self.head_dim**-0.5)
+        turned = self.rotary(q), self.rotary(k)
+        out = attend(*turned, v, self.head_dim**-0.5, store=self.weights)
         return self.o_proj(self.out(out.flatten(2)))
 
 

@@ -6,7 +6,7 @@ it, the value passes a `Stored`, which does nothing: a test that wants to know w
 do to the logits hooks it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -22,11 +22,13 @@ class Stored(torch.nn.Module):  # type: ignore[misc]
 
     Args:
         is_sum: whether ranks of a tensor parallel group add up their parts here.
+        in_kernels: a GPU's kernels round here, plain torch in float32 does not.
     """
 
-    def __init__(self, is_sum: bool = False) -> None:
+    def __init__(self, is_sum: bool = False, *, in_kernels: bool = False) -> None:
         super().__init__()
         self.is_sum = is_sum
+        self.in_kernels = in_kernels
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x."""
@@ -124,6 +126,7 @@ def attend(
     scaling: float,
     window: int | None = None,
     sinks: torch.Tensor | None = None,
+    store: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Causal attention of whole sequences.
 
@@ -132,6 +135,7 @@ def attend(
         scaling: of q·k.
         window: keys that a query sees, its own included; None is all before it.
         sinks: (H,), a logit that takes its share of the softmax and has no value.
+        store: what the weights (B, H, T, T) pass on their way to the values.
 
     Returns:
         (B, T, H, Dv).
@@ -149,6 +153,8 @@ def attend(
         column = sinks[:, None, None].expand(*logits.shape[:3], 1)
         logits = torch.cat((logits, column), dim=-1)
     weights = logits.softmax(dim=-1)[..., : q.shape[1]]
+    if store is not None:
+        weights = store(weights)
     return (weights @ v).transpose(1, 2)
 
 

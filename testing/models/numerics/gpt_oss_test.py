@@ -1,0 +1,60 @@
+"""gpt-oss from a folder, against its reference: chunks, pages, steps, each tensor."""
+
+from typing import Any
+
+import pytest
+
+from testing.models.examine import Examination, layer_names
+from testing.oracles.models.configs import GPT_OSS
+
+EXAMINED = Examination(GPT_OSS)
+KEYS: list[tuple[str, Any]] = [
+    ("rms_norm_eps", 4e-3),
+    ("rope_theta", 120.0),
+    ("sliding_window", 8),
+    ("swiglu_limit", 6.5),
+    ("layer_types", ["full_attention", "sliding_attention"]),
+]
+ROPE_KEYS = [
+    ("factor", 40.0),
+    ("original_max_position_embeddings", 640),
+    ("beta_fast", 40.0),
+    ("beta_slow", 1.25),
+]
+
+
+def test_prompts_in_chunks_and_tokens_one_by_one() -> None:
+    assert EXAMINED.problems() == []
+
+
+def test_prompts_at_once() -> None:
+    assert EXAMINED.problems_whole() == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_other_weights(seed: int) -> None:
+    assert Examination(GPT_OSS, seed).problems() == []
+
+
+def test_every_tensor_is_read_and_lies_where_it_belongs() -> None:
+    # Were its rows, or its columns, one further on, the same answers would be wrong.
+    unseen = []
+    for name in layer_names(list(EXAMINED.tensors), GPT_OSS):
+        tensor = EXAMINED.tensors[name]
+        for dim in range(tensor.dim()):
+            if not EXAMINED.problems_if({name: tensor.roll(1, dim)}):
+                unseen.append((name, dim))
+    assert unseen == []
+
+
+@pytest.mark.parametrize(("key", "other"), KEYS)
+def test_every_setting_has_its_say(key: str, other: Any) -> None:
+    assert GPT_OSS[key] != other
+    assert EXAMINED.problems_if(config={key: other})
+
+
+@pytest.mark.parametrize(("key", "other"), ROPE_KEYS)
+def test_every_setting_of_the_rotation_has_its_say(key: str, other: float) -> None:
+    scaling = GPT_OSS["rope_scaling"]
+    assert scaling[key] != other
+    assert EXAMINED.problems_if(config={"rope_scaling": {**scaling, key: other}})
