@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from layers.attention.forward_checks import check_kind, check_pages, check_tensors
 from layers.attention.kv_cache import PagedKVCache
 from layers.attention.metadata import AttentionMetadata
 from layers.sharding import check_integers
 
 if TYPE_CHECKING:
     from layers.attention.layer import Attention
-    from layers.kernels.attention.problem import AttentionSpec
 
 DTYPES = (torch.float16, torch.bfloat16)
 
@@ -72,45 +72,13 @@ def check_input(
         ("k", k, (metadata.num_tokens, spec.num_kv_heads, spec.head_dim)),
         ("v", v, (metadata.num_tokens, spec.num_kv_heads, spec.v_head_dim)),
     )
-    for name, tensor, shape in shapes:
-        seen: Any = tuple(tensor.shape)
-        if seen != shape or tensor.dtype != spec.dtype or tensor.device != layer.device:
-            raise ValueError(
-                f"layer '{layer.prefix}': {name} is {seen} {tensor.dtype} on {tensor.device}, "
-                f"wanted {shape} {spec.dtype} on {layer.device} (tokens of the batch, heads of "
-                f"this rank, head size)."
-            )
-        if tensor.requires_grad and torch.is_grad_enabled():
-            raise ValueError(
-                f"layer '{layer.prefix}': {name} requires a gradient, which attention to a cache "
-                f"does not have: call the layer under torch.no_grad(), or with {name}.detach()."
-            )
-    _check_cache(layer.prefix, spec, layer.device, cache)
-    if metadata.page_size != cache.page_size:
-        raise ValueError(
-            f"layer '{layer.prefix}': the metadata has pages of {metadata.page_size} tokens, the "
-            f"cache of {cache.page_size}. Make the metadata with the cache's page_size."
-        )
-    if metadata.page_table.device != layer.device:
-        raise ValueError(
-            f"layer '{layer.prefix}': the metadata is on {metadata.page_table.device}, wanted "
-            f"{layer.device}. Make it with a page table there."
-        )
-
-
-def _check_cache(
-    layer: str, spec: AttentionSpec, device: torch.device, cache: PagedKVCache
-) -> None:
-    if not isinstance(cache, PagedKVCache):
-        raise ValueError(
-            f"layer '{layer}': the cache is a {type(cache).__name__}, wanted a PagedKVCache."
-        )
+    check_tensors(layer.prefix, layer.device, spec.dtype, shapes)
+    check_kind(layer.prefix, cache, PagedKVCache)
     seen = (cache.num_kv_heads, cache.head_dim, cache.v_head_dim)
     wanted = (spec.num_kv_heads, spec.head_dim, spec.v_head_dim)
     if seen != wanted:
         raise ValueError(
-            f"layer '{layer}': the cache has (key-value heads, head_dim, v_head_dim) {seen}, "
-            f"wanted {wanted}. Make it with the layer's num_kv_heads, which are this rank's."
+            f"layer '{layer.prefix}': the cache has (key-value heads, head_dim, v_head_dim) "
+            f"{seen}, wanted {wanted}. Make it with the layer's num_kv_heads, those of this rank."
         )
-    if cache.device != device:
-        raise ValueError(f"layer '{layer}': the cache is on {cache.device}, wanted {device}.")
+    check_pages(layer.prefix, layer.device, cache, metadata)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from layers.attention.forward_checks import check_kind, check_pages, check_tensors
 from layers.attention.metadata import AttentionMetadata
 from layers.attention.mla.kv_cache import MLAKVCache
-from layers.kernels.mla.problem import MLASpec
 from layers.rotary.embedding import RotaryEmbedding
 from layers.sharding import check_integers
 
@@ -81,27 +81,22 @@ def check_input(
         ("kv_c", kv_c, (tokens, spec.kv_lora_rank)),
         ("k_pe", k_pe, (tokens, spec.qk_rope_head_dim)),
     )
-    for name, tensor, shape in shapes:
-        seen: Any = tuple(tensor.shape)
-        if seen != shape or tensor.dtype != spec.dtype or tensor.device != layer.device:
-            raise ValueError(
-                f"layer '{layer.prefix}': {name} is {seen} {tensor.dtype} on {tensor.device}, "
-                f"wanted {shape} {spec.dtype} on {layer.device} (tokens of the batch, heads of "
-                f"this rank, sizes of the layer)."
-            )
-        if tensor.requires_grad and torch.is_grad_enabled():
-            raise ValueError(
-                f"layer '{layer.prefix}': {name} requires a gradient, which attention to a cache "
-                f"does not have: call the layer under torch.no_grad(), or with {name}.detach()."
-            )
+    check_tensors(layer.prefix, layer.device, spec.dtype, shapes)
     whole = positions.dtype in (torch.int32, torch.int64)
     if tuple(positions.shape) != (tokens,) or not whole or positions.device != layer.device:
         raise ValueError(
             f"layer '{layer.prefix}': positions are {tuple(positions.shape)} {positions.dtype} on "
             f"{positions.device}, wanted ({tokens},) torch.int64 on {layer.device}."
         )
-    _check_cache(layer.prefix, spec, layer.device, cache)
-    _check_metadata(layer.prefix, layer.device, cache, metadata)
+    check_kind(layer.prefix, cache, MLAKVCache)
+    seen = (cache.kv_lora_rank, cache.qk_rope_head_dim)
+    wanted = (spec.kv_lora_rank, spec.qk_rope_head_dim)
+    if seen != wanted:
+        raise ValueError(
+            f"layer '{layer.prefix}': the cache has (kv_lora_rank, qk_rope_head_dim) {seen}, "
+            f"wanted {wanted}. Make it with the layer's sizes."
+        )
+    check_pages(layer.prefix, layer.device, cache, metadata)
 
 
 def check_ready(layer: MLAAttention) -> None:
@@ -115,35 +110,4 @@ def check_ready(layer: MLAAttention) -> None:
             f"layer '{layer.prefix}' is not ready for forward: load its weights, then call "
             f"layers.weights.process_weights_after_loading() for the whole layer, as it multiplies "
             f"by parts of kv_b_proj's weight."
-        )
-
-
-def _check_cache(layer: str, spec: MLASpec, device: torch.device, cache: MLAKVCache) -> None:
-    if not isinstance(cache, MLAKVCache):
-        raise ValueError(
-            f"layer '{layer}': the cache is a {type(cache).__name__}, wanted an MLAKVCache."
-        )
-    seen = (cache.kv_lora_rank, cache.qk_rope_head_dim)
-    wanted = (spec.kv_lora_rank, spec.qk_rope_head_dim)
-    if seen != wanted:
-        raise ValueError(
-            f"layer '{layer}': the cache has (kv_lora_rank, qk_rope_head_dim) {seen}, wanted "
-            f"{wanted}. Make it with the layer's sizes."
-        )
-    if cache.device != device:
-        raise ValueError(f"layer '{layer}': the cache is on {cache.device}, wanted {device}.")
-
-
-def _check_metadata(
-    layer: str, device: torch.device, cache: MLAKVCache, metadata: AttentionMetadata
-) -> None:
-    if metadata.page_size != cache.page_size:
-        raise ValueError(
-            f"layer '{layer}': the metadata has pages of {metadata.page_size} tokens, the cache of "
-            f"{cache.page_size}. Make the metadata with the cache's page_size."
-        )
-    if metadata.page_table.device != device:
-        raise ValueError(
-            f"layer '{layer}': the metadata is on {metadata.page_table.device}, wanted {device}. "
-            f"Make it with a page table there."
         )

@@ -88,7 +88,7 @@ def test_what_is_no_cache_is_refused() -> None:
     loaded = build(CASES["dense"], rng, "cpu")
     t = tensors_of(make_batch(CASES["dense"], CALL, rng), "cpu")
     latents = MLAKVCache(40, 16, 64, 16, device="cpu")
-    with pytest.raises(ValueError, match="the cache is a MLAKVCache, wanted a PagedKVCache"):
+    with pytest.raises(ValueError, match="the cache is a MLAKVCache, wanted the kind PagedKVCache"):
         loaded.layer(t.q, t.k, t.v, latents, t.metadata)
 
 
@@ -108,6 +108,10 @@ MADE: dict[str, tuple[Callable[[], object], str]] = {
     "no query": (
         lambda: AttentionMetadata.extend([0, 1], [4, 9], TABLE, 16),
         "request 0 has 0 query tokens and 4 keys, wanted at least 1",
+    ),
+    "lengths of other requests": (
+        lambda: AttentionMetadata.extend([5, 1], [9], TABLE[:1], 16),
+        "query_lens has 2 requests and kv_lens 1, wanted as many",
     ),
     "no room": (
         lambda: AttentionMetadata.decode([4, 49], TABLE, 16),

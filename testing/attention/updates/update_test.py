@@ -63,6 +63,19 @@ def test_updated_metadata_is_new_metadata_in_the_same_memory(
     assert [getattr(metadata, name).data_ptr() for name in names] == memory
 
 
+def test_what_kernels_read_of_a_batch() -> None:
+    batch = extend(FIRST, TABLE)
+
+    assert batch.qo_indptr.tolist() == [0, 5, 7]
+    assert batch.kv_lens.tolist() == [20, 33]
+    assert batch.positions.tolist() == [15, 16, 17, 18, 19, 31, 32]
+    assert batch.slots.tolist() == [5 * PAGE + 15, *range(2 * PAGE, 2 * PAGE + 4), 127, 48]
+    assert [x.dtype for x in (batch.qo_indptr, batch.kv_lens, batch.slots)] == [
+        *(torch.int32, torch.int32, torch.int64)
+    ]
+    assert (batch.num_tokens, batch.max_query_len, batch.max_kv_len) == (7, 5, 3 * PAGE)
+
+
 def test_a_token_goes_to_its_page() -> None:
     metadata = decode(FIRST, TABLE.clone())
     # Tokens 19 and 32: offset 3 of the second page, offset 0 of the third.
