@@ -89,6 +89,7 @@ def running_server(
     env: Mapping[str, str] | None = None,
     expect_exit: int = 0,
     stop: bool = True,
+    leaves_files: bool = False,
     module: str = "layers.serving",
 ) -> Iterator[Server]:
     """A server for the block; SIGTERM behind it.
@@ -100,6 +101,7 @@ def running_server(
         env: beside this process's environment.
         expect_exit: how it should end.
         stop: whether to send SIGTERM at all; without it the block has to have ended the server.
+        leaves_files: whether sockets may be left, as by SIGKILL they are.
         module: what is started; another one than the server itself may plant faults into it.
 
     Raises:
@@ -125,7 +127,13 @@ def running_server(
                 yield Server(url, name, process, Path(scratch), log)
                 if stop and process.poll() is None:
                     process.terminate()
-                _require_end(process, log, expect_exit, family, Path(scratch))
+                _require_end(process, log, expect_exit, family)
+                if not leaves_files:
+                    _require_empty(Path(scratch), log)
+            except BaseException:
+                # pytest shows it below the failure.
+                print(log.read_text(errors="replace"))
+                raise
             finally:
                 _kill(process, family)
 
@@ -153,7 +161,6 @@ def _require_end(
     log: Path,
     expect_exit: int,
     family: list[psutil.Process],
-    scratch: Path,
 ) -> None:
     try:
         code = process.wait(STOP_SECONDS)
@@ -167,9 +174,12 @@ def _require_end(
     left = [child for child in family if child.is_running()]
     if left:
         raise ServerError(f"left the processes {[child.pid for child in left]}:\n{output}")
+
+
+def _require_empty(scratch: Path, log: Path) -> None:
     files = [str(path) for path in scratch.iterdir()]
     if files:
-        raise ServerError(f"left {', '.join(files)}:\n{output}")
+        raise ServerError(f"left {', '.join(files)}:\n{log.read_text(errors='replace')}")
 
 
 def _kill(process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:

@@ -23,6 +23,8 @@ from layers.serving.workers.supervisor import unwatch, watch
 
 # A stop lets answers under way end, but does not wait for them longer than this.
 DRAIN_SECONDS = 5
+# Clients that wait to be accepted.
+_BACKLOG = 2048
 
 
 class _Uvicorn(uvicorn.Server):
@@ -89,6 +91,8 @@ class HttpServer:
         server = _Uvicorn(config)
         receiving = asyncio.create_task(self._backend.receive())
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        # Before the ready line: who reads it may connect at once.
+        listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"Serving {service.model} at http://{shown}:{port}", flush=True)

@@ -131,7 +131,10 @@ class DecodeGraphs:
         ids = self._ids(metadata)
         self._model.plan(caches, metadata)
         return self._capture(
-            lambda: self._model(ids, metadata.positions, caches, metadata), metadata, ids, None
+            lambda: self._model.forward(ids, metadata.positions, caches, metadata),
+            metadata,
+            ids,
+            None,
         )
 
     def _capture_draft(
@@ -141,7 +144,10 @@ class DecodeGraphs:
         draft = self._model.draft
         draft.plan(caches, metadata)
         return self._capture(
-            lambda: draft(ids, metadata.positions, hidden, caches, metadata), metadata, ids, hidden
+            lambda: draft.forward(ids, metadata.positions, hidden, caches, metadata),
+            metadata,
+            ids,
+            hidden,
         )
 
     def _capture(

@@ -37,7 +37,7 @@ class Draft(Protocol):
     def plan(self, caches: Caches, metadata: AttentionMetadata) -> None:
         """As `Model.plan`."""
 
-    def __call__(
+    def forward(
         self,
         input_ids: torch.Tensor,
         positions: torch.Tensor,
@@ -69,7 +69,7 @@ class Model(Protocol):
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(n, hidden) -> (n, vocab_size) float32, the same on each rank."""
 
-    def __call__(
+    def forward(
         self,
         input_ids: torch.Tensor,
         positions: torch.Tensor,

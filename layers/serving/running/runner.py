@@ -80,7 +80,7 @@ class Runner:
             if self.graphs and self._captured is not None:
                 hidden = self.graphs.first(self._captured).replay(input_ids)
             else:
-                hidden = self.model.draft(
+                hidden = self.model.draft.forward(
                     self._tensor(input_ids),
                     self._metadata.positions,
                     self._hidden,
@@ -104,7 +104,7 @@ class Runner:
                 hidden = captured.replay(batch.input_ids)[: batch.num_texts]
             else:
                 metadata = metadata_of(batch, self.page_size, self.model.device)
-                hidden = self.model.draft(
+                hidden = self.model.draft.forward(
                     self._tensor(batch.input_ids),
                     metadata.positions,
                     self._draft_hidden,
@@ -121,7 +121,9 @@ class Runner:
             return
         self._metadata = metadata_of(batch, self.page_size, self.model.device)
         ids = self._tensor(batch.input_ids)
-        self._hidden = self.model(ids, self._metadata.positions, self.caches, self._metadata)
+        self._hidden = self.model.forward(
+            ids, self._metadata.positions, self.caches, self._metadata
+        )
 
     def _draft_logits(self, hidden: torch.Tensor) -> torch.Tensor:
         self._draft_hidden = hidden
