@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,8 @@ from testing.harness.attention.pages import frozen
 CALL = Call("extend", ((3, 2), (17, 4)))
 CASES = {"dense": AttentionCase(4, 2, 64), "swa": AttentionCase(4, 2, 64, window=9)}
 
+TABLE = torch.zeros(2, 3, dtype=torch.int32)
+
 
 def cache(**changes: Any) -> PagedKVCache:
     options: dict[str, Any] = {"num_pages": 40, "page_size": 16, "num_kv_heads": 2, "head_dim": 64}
@@ -39,6 +42,21 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "q of another size": ({"q": zeros(6, 4, 32)}, ValueError, "wanted (6, 4, 64) torch.bfloat16"),
     "a token too few": ({"k": zeros(5, 2, 64)}, ValueError, "k is (5, 2, 64)"),
     "v of query heads": ({"v": zeros(6, 4, 64)}, ValueError, "v is (6, 4, 64)"),
+    "q on another device": (
+        {"q": zeros(6, 4, 64).to("meta")},
+        ValueError,
+        "q is (6, 4, 64) torch.bfloat16 on meta, wanted (6, 4, 64) torch.bfloat16 on cpu",
+    ),
+    "a batch on another device": (
+        {"metadata": AttentionMetadata.extend([2, 4], [5, 21], TABLE.to("meta"), 16)},
+        ValueError,
+        "the metadata is on meta, wanted cpu",
+    ),
+    "a gradient of v": (
+        {"v": zeros(6, 2, 64).requires_grad_()},
+        ValueError,
+        "v requires a gradient",
+    ),
     "q of fp16": (
         {"q": zeros(6, 4, 64, dtype=torch.float16)},
         ValueError,
@@ -96,7 +114,6 @@ def forward(layer: Attention, t: Tensors) -> torch.Tensor:
     return layer(t.q, t.k, t.v, t.cache, t.metadata)
 
 
-TABLE = torch.zeros(2, 3, dtype=torch.int32)
 TREE = torch.ones(2, 4, 4, dtype=torch.bool)
 BLIND = TREE.clone()
 BLIND[1, 2, 2] = False
@@ -124,6 +141,34 @@ MADE: dict[str, tuple[Callable[[], object], str]] = {
     "a table of int64": (
         lambda: AttentionMetadata.decode([4, 9], TABLE.long(), 16),
         "page_table is (2, 3) torch.int64, wanted (2, pages) torch.int32",
+    ),
+    "a table of other requests": (
+        lambda: AttentionMetadata.decode([4, 9, 2], TABLE, 16),
+        "page_table is (2, 3) torch.int32, wanted (3, pages) torch.int32",
+    ),
+    "a table of one row": (
+        lambda: AttentionMetadata.decode([4, 9], TABLE[0], 16),
+        "page_table is (3,) torch.int32, wanted (2, pages)",
+    ),
+    "a mask of other requests": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE[:1]),
+        "mask is (1, 4, 4) torch.bool, wanted (2, S, S)",
+    ),
+    "a mask that is not square": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE[..., :3]),
+        "mask is (2, 4, 3) torch.bool, wanted (2, S, S)",
+    ),
+    "one mask for all": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE[0]),
+        "mask is (4, 4) torch.bool, wanted (2, S, S)",
+    ),
+    "a mask elsewhere": (
+        lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE.to("meta")),
+        "mask is on meta, wanted cpu, where the page table is",
+    ),
+    "drafts without a place": (
+        lambda: AttentionMetadata.draft([9, 3], TABLE, 16, TREE),
+        "request 1 has 4 query tokens and 3 keys",
     ),
     "a mask of floats": (
         lambda: AttentionMetadata.draft([9, 9], TABLE, 16, TREE.float()),
@@ -172,6 +217,30 @@ MADE: dict[str, tuple[Callable[[], object], str]] = {
     "a scale of zero": (
         lambda: cache(dtype=torch.float8_e4m3fn, v_scale=0.0),
         "v_scale is 0.0, wanted a positive number",
+    ),
+    "a scale without end": (
+        lambda: cache(dtype=torch.float8_e4m3fn, k_scale=math.inf),
+        "k_scale is inf, wanted a positive number",
+    ),
+    "a scale that is no number": (
+        lambda: cache(dtype=torch.float8_e4m3fn, k_scale=math.nan),
+        "k_scale is nan, wanted a positive number",
+    ),
+    "a scaling that is no number": (
+        lambda: Attention(4, 2, 64, scaling=math.nan, prefix=PREFIX),
+        f"layer '{PREFIX}': scaling is nan, wanted a number or None",
+    ),
+    "a window of half a key": (
+        lambda: Attention(4, 2, 64, sliding_window=8.5, prefix=PREFIX),  # type: ignore[arg-type]
+        "sliding window is 8.5, wanted an integer",
+    ),
+    "a cap without end": (
+        lambda: Attention(4, 2, 64, logit_soft_cap=math.inf, prefix=PREFIX),
+        "logit_soft_cap is inf, wanted a positive number",
+    ),
+    "a head of nothing": (
+        lambda: Attention(4, 2, 64, v_head_dim=0, prefix=PREFIX),
+        f"layer '{PREFIX}': 4 query heads and 2 key-value heads of size 0",
     ),
     "a window of none": (
         lambda: Attention(4, 2, 64, sliding_window=0, prefix=PREFIX),

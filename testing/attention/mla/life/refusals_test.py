@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from layers.attention.kv_cache import PagedKVCache
 from layers.attention.metadata import AttentionMetadata
 from layers.attention.mla.kv_cache import MLAKVCache
 from layers.kernels.capability import BackendUnavailable
@@ -44,6 +45,19 @@ FORWARDS: dict[str, tuple[Callable[[Inputs], Inputs], str]] = {
     "kv_c in float32": (lambda i: replace(i, kv_c=i.kv_c.float()), "kv_c is .*float32"),
     "k_pe per head": (lambda i: replace(i, k_pe=i.k_pe[:, None]), "k_pe is"),
     "a gradient": (lambda i: replace(i, q=i.q.clone().requires_grad_()), "q requires a gradient"),
+    "a gradient of kv_c": (
+        lambda i: replace(i, kv_c=i.kv_c.clone().requires_grad_()),
+        "kv_c requires a gradient",
+    ),
+    "k_pe elsewhere": (lambda i: replace(i, k_pe=i.k_pe.to("meta")), "k_pe is .* on meta, wanted"),
+    "positions of too few tokens": (
+        lambda i: replace(i, positions=i.positions[1:]),
+        r"positions are \(48,\) torch.int64",
+    ),
+    "positions elsewhere": (
+        lambda i: replace(i, positions=i.positions.to("meta")),
+        "positions are .* on meta, wanted",
+    ),
     "positions in float": (
         lambda i: replace(i, positions=i.positions.float()),
         r"positions are \(49,\) torch.float32",
@@ -76,6 +90,16 @@ def test_a_layer_without_weights_says_what_to_call(
     layer = new_layer(CASE, "cpu")
     with pytest.raises(RuntimeError, match="process_weights_after_loading"):
         loaded_and_call[1].inputs("cpu").forward(layer)
+
+
+def test_what_is_no_latent_cache_is_refused(
+    loaded_and_call: tuple[LoadedMla, Call],
+) -> None:
+    loaded, call = loaded_and_call
+    pages: Any = PagedKVCache(4, 16, 1, 64, device="cpu")
+    inputs = replace(call.inputs("cpu"), cache=pages)
+    with pytest.raises(ValueError, match="the cache is a PagedKVCache, wanted the kind MLAKVCache"):
+        inputs.forward(loaded.layer)
 
 
 CONSTRUCTIONS: dict[str, tuple[dict[str, Any], str]] = {
