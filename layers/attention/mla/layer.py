@@ -10,7 +10,7 @@ from layers.attention.metadata import AttentionMetadata
 from layers.attention.mla.choice import ChosenMLA, Requested, requested_by_use
 from layers.attention.mla.input_checks import check_input, check_options, check_ready
 from layers.attention.mla.kv_cache import MLAKVCache
-from layers.attention.mla.parts import absorb, split_by_head, unabsorb
+from layers.attention.mla.parts import absorb, keys_and_values, split_by_head, unabsorb
 from layers.copyable import replace_parameter
 from layers.errors import WeightLoadError
 from layers.kernels.mla.problem import MLASpec
@@ -268,10 +268,7 @@ class MLAAttention(LoadableLayer):
         metadata: AttentionMetadata,
     ) -> torch.Tensor:
         """The unabsorbed path from rotated q_pe (T, H, rope) and k_pe (T, rope): (T, H · v)."""
-        spec = self.spec
-        made = self.kv_b_proj(kv_c).view(len(kv_c), spec.num_heads, -1)
-        k_nope, v = made.split((spec.qk_nope_head_dim, spec.v_head_dim), dim=-1)
-        k = torch.cat((k_nope, k_pe[:, None].expand(-1, spec.num_heads, -1)), dim=-1)
+        k, v = keys_and_values(self.kv_b_proj(kv_c), k_pe, self.spec)
         assert self.attend_unabsorbed is not None
         return self.attend_unabsorbed(torch.cat((q_nope, q_pe), dim=-1), k, v, metadata).flatten(1)
 
@@ -281,8 +278,8 @@ class MLAAttention(LoadableLayer):
         """q_pe (T, H, rope), k_pe (T, rope) -> the same, rotated where the layer has a rotary."""
         if self.rotary is None:
             return q_pe, k_pe
-        q_pe, k_pe = self.rotary(positions, q_pe, k_pe)
-        return q_pe, k_pe
+        turned: tuple[torch.Tensor, torch.Tensor] = self.rotary(positions, q_pe, k_pe)
+        return turned
 
     def absorb(self, q_nope: torch.Tensor, q_pe: torch.Tensor) -> torch.Tensor:
         """q_nope (T, H, nope) times W_UK, beside q_pe (T, H, rope) -> (T, H, R + rope)."""

@@ -40,3 +40,16 @@ def unabsorb(latent: torch.Tensor, w_vc: torch.Tensor) -> torch.Tensor:
     out = latent.new_empty((*latent.shape[:2], w_vc.shape[2]))
     torch.bmm(latent.transpose(0, 1), w_vc, out=out.transpose(0, 1))
     return out
+
+
+def keys_and_values(
+    made: torch.Tensor, k_pe: torch.Tensor, spec: MLASpec
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What kv_b_proj makes of latents, and the rotated key that all heads share.
+
+    made (T, H · (nope + v)), k_pe (T, rope) -> k (T, H, nope + rope), v (T, H, v_head_dim).
+    """
+    by_head = made.view(len(made), spec.num_heads, -1)
+    k_nope, v = by_head.split((spec.qk_nope_head_dim, spec.v_head_dim), dim=-1)
+    shared = k_pe[:, None].expand(-1, spec.num_heads, -1)
+    return torch.cat((k_nope, shared), dim=-1), v
