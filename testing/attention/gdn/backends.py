@@ -11,7 +11,7 @@ from testing.harness.backend_table import BackendRow
 from testing.harness.device import device
 
 # Head sizes that every kernel takes.
-_EASY = Problem(torch.bfloat16, 128, 128)
+EASY = Problem(torch.bfloat16, 128, 128)
 
 
 def list_gdn_backends() -> None:
@@ -22,7 +22,7 @@ def list_gdn_backends() -> None:
 
 def _list(operation: Operation) -> None:
     def rows() -> list[BackendRow]:
-        missing = operation.availability(device(), _EASY)
+        missing = operation.availability(device(), EASY)
         return [
             BackendRow(operation.name, b.name, b.needs.describe_device(), missing[b.name])
             for b in operation.backends
@@ -33,6 +33,6 @@ def _list(operation: Operation) -> None:
 
 def missing(backend: str) -> str | None:
     """Why a backend of extend or decode cannot run on this pool's device; None if both can."""
-    found = (operation.availability(device(), _EASY) for operation in (GDN_EXTEND, GDN_DECODE))
+    found = (operation.availability(device(), EASY) for operation in (GDN_EXTEND, GDN_DECODE))
     reasons = [reason for names in found if (reason := names[backend]) is not None]
     return reasons[0] if reasons else None

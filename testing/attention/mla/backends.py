@@ -13,7 +13,7 @@ from testing.harness.backend_table import BackendRow
 from testing.harness.device import device
 
 # Sizes that every kernel takes, so that only device and package are left to be missing.
-_SPEC = MLASpec(torch.bfloat16, 128, 512, 64, 128, 128, 192**-0.5)
+EASY = MLASpec(torch.bfloat16, 128, 512, 128, 64, 128, 192**-0.5)
 _MODES = {MLA_ABSORBED.name: "decode", MLA_UNABSORBED.name: "extend"}
 
 
@@ -25,7 +25,7 @@ def list_mla_backends() -> None:
 
 def _list(operation: Operation) -> None:
     def rows() -> list[BackendRow]:
-        problem = MLAProblem.of(_SPEC, _MODES[operation.name], torch.bfloat16, 64)
+        problem = MLAProblem.of(EASY, _MODES[operation.name], torch.bfloat16, 64)
         missing = operation.availability(device(), problem)
         return [
             BackendRow(operation.name, b.name, b.needs.describe_device(), missing[b.name])

@@ -18,14 +18,14 @@ from testing.harness.backend_table import BackendRow
 from testing.harness.device import device
 
 # A shape that every kernel takes, so that only device and package are left to be missing.
-_EASY = AttentionProblem.of(AttentionSpec(torch.bfloat16, 8, 8, 128, 128, 128**-0.5), "decode")
+EASY = AttentionProblem.of(AttentionSpec(torch.bfloat16, 8, 8, 128, 128, 128**-0.5), "decode")
 
 
 def list_attention_backends() -> None:
     """Have every backend of attention in the table at the end of the test."""
 
     def rows() -> list[BackendRow]:
-        missing = ATTENTION.availability(device(), _EASY)
+        missing = ATTENTION.availability(device(), EASY)
         return [
             BackendRow(ATTENTION.name, b.name, b.needs.describe_device(), missing[b.name])
             for b in ATTENTION.backends
