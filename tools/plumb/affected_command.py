@@ -18,8 +18,9 @@ from tools.plumb.answer.explain import explain
 from tools.plumb.bazel import Place
 from tools.plumb.compare import affected
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.pair import load_both
 from tools.plumb.precise.narrow import Side, narrow
-from tools.plumb.revision import Loader, Revision, load_both
+from tools.plumb.revision import Loader, Revision
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -198,7 +199,9 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
         else:
             head_tree = repository.tree_of(request.head)
         with waiting():
-            older, newer, no_base = load_both(loader, base_tree, head_tree)
+            # A revision beside itself has nothing to answer: it is read for later questions.
+            only_read = request.head is not None and base_tree.id == head_tree.id
+            older, newer, no_base = load_both(loader, base_tree, head_tree, defaults=only_read)
         _check_pools(request.pools, newer)
         _check_cadence(request.cadence, newer)
         comparison = affected.compare(
@@ -229,14 +232,16 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
 
 
 def _check_pools(wanted: tuple[str, ...], head: Revision) -> None:
-    known = sorted({head.placement(test).pool for test in head.graph.tests()} | {pools.CPU})
+    places = map(head.placement_of, head.graph.test_labels)
+    known = sorted({place.pool for place in places} | {pools.CPU})
     for pool in wanted:
         if pool not in known:
             raise PlumbError(f"no test runs in pool '{pool}'; the pools are {', '.join(known)}.")
 
 
 def _check_cadence(wanted: str | None, head: Revision) -> None:
-    named = {head.placement(test).cadence or pools.PER_COMMIT for test in head.graph.tests()}
+    places = map(head.placement_of, head.graph.test_labels)
+    named = {place.cadence or pools.PER_COMMIT for place in places}
     known = sorted({*named, pools.PER_COMMIT, pools.ALL})
     if wanted is not None and wanted not in known:
         raise PlumbError(f"no test has the cadence '{wanted}'; there are {', '.join(known)}.")

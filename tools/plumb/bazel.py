@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.plumb import graph
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.graph import Graph
 from tools.plumb.stream import read
 
 ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
@@ -32,22 +32,23 @@ _RUN_VARIABLES = (
     "PYTHONSAFEPATH",
     "BAZELISK_SKIP_WRAPPER",
 )
+EVERYTHING = "//...:*"
 # How plumb has the graph written.
 QUERY = (
     "query",
-    "//...:*",
     "--output=streamed_proto",
     "--order_output=no",
     "--nokeep_going",
     "--noproto:locations",
     "--noproto:flatten_selects",
-    "--proto:default_values",
     "--proto:definition_stack",
     "--proto:rule_inputs_and_outputs",
     "--consistent_labels",
     "--color=no",
     "--curses=no",
 )
+# Whether attributes are written that nobody gave a value: four fifths of what a rule has.
+_DEFAULTS = {True: "--proto:default_values", False: "--noproto:default_values"}
 
 
 class GraphError(PlumbError):
@@ -95,34 +96,31 @@ class Bazel:
             startup.append(_SHORT_RUN)
         return [str(self.entry), *startup, *arguments]
 
-    def graph(self, workspace: Path, notify: Notify) -> graph.Graph:
-        """The target graph of `workspace`, main repository only.
+    def graph(
+        self,
+        workspace: Path,
+        notify: Notify,
+        *,
+        defaults: bool = True,
+        packages: Sequence[str] | None = None,
+    ) -> Graph:
+        """The target graph of `workspace`, main repository only, or of `packages` of it.
 
+        defaults: with attributes that nobody gave a value. packages: such as //a/b.
         Raises GraphError with Bazel's own words if a package does not load.
         """
-        command = self.command(*QUERY)
-        notify("reading the target graph with Bazel")
-        with tempfile.TemporaryFile() as errors:
-            process = _start(command, workspace, errors.fileno())
+        notify("reading the target graph with Bazel" + ("" if packages is None else ", in part"))
+        # The client alone says its version, while the server is at work.
+        with _start([str(self.entry), "--version"], workspace, subprocess.DEVNULL) as version:
             try:
-                assert process.stdout is not None
-                parsed = read.read(process.stdout)
-                code = process.wait()
-            except ValueError as error:
-                process.kill()
-                process.wait()
-                raise GraphError(f"cannot read Bazel's target graph: {error}", 0) from error
+                found = self._query(workspace, _DEFAULTS[defaults], packages)
             except BaseException:
-                process.terminate()
-                process.wait()
+                version.kill()
                 raise
-            if code != 0:
-                errors.seek(0)
-                raise GraphError(_explain("query //...:*", self.entry, code, errors.read()), code)
-        if not parsed.targets:
-            # Bazel itself ends with 7 where there are no packages.
-            raise self._no_bazel("printed no targets for `query //...:*`, though it ended with 0")
-        return graph.Graph(parsed.targets, self._release(workspace))
+            release = version.communicate()[0].decode(errors="replace").strip()
+        # A wrapper that adds options of its own spoils the short form.
+        release = release or self._release(workspace)
+        return Graph(found.targets, release, found.loads)
 
     def _release(self, workspace: Path) -> str:
         result = subprocess.run(
@@ -142,6 +140,42 @@ class Bazel:
             raise self._no_bazel("printed nothing for `info release`, though it ended with 0")
         return release
 
+    def _query(self, workspace: Path, option: str, packages: Sequence[str] | None) -> Graph:
+        if packages is None:
+            command = self.command(*QUERY, option, EVERYTHING)
+            found = self._read(command, workspace, f"query {EVERYTHING}")
+            if not found.targets:
+                # Bazel itself ends with 7 where there are no packages.
+                asked = f"query {EVERYTHING}"
+                raise self._no_bazel(f"printed no targets for `{asked}`, though it ended with 0")
+            return found
+        with tempfile.NamedTemporaryFile("w", suffix=".query") as file:
+            # A command line is too short for the names of thousands of packages.
+            file.write(f"set({' '.join(_all_of(package) for package in packages)})")
+            file.flush()
+            command = self.command(*QUERY, option, f"--query_file={file.name}")
+            return self._read(command, workspace, f"query {_all_of(packages[0])} ...")
+
+    def _read(self, command: list[str], workspace: Path, asked: str) -> Graph:
+        with tempfile.TemporaryFile() as errors:
+            process = _start(command, workspace, errors.fileno())
+            try:
+                assert process.stdout is not None
+                parsed = read.read(process.stdout)
+                code = process.wait()
+            except ValueError as error:
+                process.kill()
+                process.wait()
+                raise GraphError(f"cannot read Bazel's target graph: {error}", 0) from error
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
+            if code != 0:
+                errors.seek(0)
+                raise GraphError(_explain(asked, self.entry, code, errors.read()), code)
+        return parsed
+
     def _no_bazel(self, what: str) -> PlumbError:
         named = (
             f"unset {ENTRY_VARIABLE} or name" if os.environ.get(ENTRY_VARIABLE) else "give plumb"
@@ -150,6 +184,16 @@ class Bazel:
             f"{self.entry} {what}, so it is no Bazel; {named} one that works.",
             ExitCode.ENVIRONMENT,
         )
+
+
+def can_name(package: str) -> bool:
+    """True if a query can ask for the package, such as //a/b, alone."""
+    return package.isascii() and not ('"' in package and "'" in package)
+
+
+def _all_of(package: str) -> str:
+    quote = "'" if '"' in package else '"'
+    return f"{quote}{package}:*{quote}"
 
 
 def find_entry(revision_tree: Path, workspace: Path) -> Path:

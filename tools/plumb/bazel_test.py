@@ -64,14 +64,23 @@ def test_no_bazel_at_all_names_bazelisk(tmp_path: Path, monkeypatch: pytest.Monk
 def test_reads_a_graph_with_an_output_base_of_its_own(tmp_path: Path) -> None:
     entry = program(
         tmp_path / "bazel",
-        f'echo "$@" >> calls\ncase "$*" in *release*) echo release 7.7.1;; *) {PRINT};; esac',
+        f'case "$*" in --version) echo bazel 7.7.1;; *) echo "$@" >> calls; {PRINT};; esac',
     )
 
     made = bazel.Bazel(entry, tmp_path / "base").graph(tmp_path, lambda text: None)
 
-    assert list(made.targets) == ["//a:s.py"] and made.release == "release 7.7.1"
+    assert list(made.targets) == ["//a:s.py"] and made.release == "bazel 7.7.1"
     calls = (tmp_path / "calls").read_text()
-    assert calls.count(f"--output_base={tmp_path / 'base'}") == 2
+    assert calls.count(f"--output_base={tmp_path / 'base'}") == 1
+
+
+def test_a_wrapper_that_adds_options_is_asked_for_its_release(tmp_path: Path) -> None:
+    entry = program(
+        tmp_path / "bazel",
+        f'case "$*" in --version) exit 2;; *release*) echo release 7.7.1;; *) {PRINT};; esac',
+    )
+
+    assert bazel.Bazel(entry).graph(tmp_path, lambda text: None).release == "release 7.7.1"
 
 
 def test_a_failed_load_shows_bazels_own_words(tmp_path: Path) -> None:

@@ -1,40 +1,16 @@
-"""Bazel's target graph by value: what its targets are and which of them need which.
-
-`parse` reads it from `bazel query --output=streamed_jsonproto`, one JSON object a line, of the
-message `Target` of Bazel's build.proto; stream.read from the binary form, which is much faster.
-"""
+"""Bazel's target graph by value: what its targets are and which of them need which."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-# Fields of a rule's message that do not say what the rule does; deps are kept apart.
-_SKIPPED_RULE_FIELDS = frozenset(
-    {
-        "name",
-        "ruleClass",
-        "location",
-        "attribute",
-        "ruleInput",
-        "configuredRuleInput",
-        "instantiationStack",
-        "definitionStack",
-    }
-)
-# Fields of an attribute's message beside its value.
-_SKIPPED_ATTRIBUTE_FIELDS = frozenset(
-    {"name", "explicitlySpecified", "nodep", "sourceAspectName", "parseableLabel", "globCriteria"}
-)
 SUITE = "test_suite"
 # Where a .bzl file of this repository defines the rule class, beside the rule's own attributes.
 DEFINITION = "$definition"
 FLAG_DEFAULT = "build_setting_default"
-# Of rules that come with Bazel or with another repository.
-_FOREIGN = ("/", "external/")
 RULE, SOURCE, GENERATED, GROUP = "rule", "source", "generated", "group"
 # Traits of a target: an attribute may be a select(); the rule may set flags for what is below it;
 # a .bzl file of this repository defines its class.
@@ -93,48 +69,115 @@ class Target:
     @property
     def is_test(self) -> bool:
         """True for what `bazel test` runs; suites only name such targets."""
-        return self.kind == RULE and self.rule_class.endswith("_test")
+        return self.kind == RULE and is_test_class(self.rule_class)
 
 
-@dataclass(frozen=True)
-class Graph:
-    """The targets of one revision by label, and the Bazel release that loaded them."""
-
-    targets: Mapping[str, Target]
-    release: str
-
-    @cached_property
-    def users(self) -> Mapping[str, list[str]]:
-        """Label to the targets that depend on it directly, by any branch of a select()."""
-        found: dict[str, list[str]] = {}
-        for label, target in self.targets.items():
-            for dep in target.deps:
-                if dep in found:
-                    found[dep].append(label)
-                else:
-                    found[dep] = [label]
-        return found
+class Index(Mapping[str, Target]):
+    """Targets by label, with the questions that would else visit each of them."""
 
     @cached_property
     def leaves(self) -> frozenset[str]:
         """Labels that targets depend on and that are none here: of other repositories, missing."""
-        return frozenset(self.users.keys() - self.targets.keys())
+        return frozenset(self._users.keys() - self.keys())
+
+    @cached_property
+    def _users(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for label, target in self.items():
+            for dep in target.deps:
+                found.setdefault(dep, []).append(label)
+        return found
+
+    def users(self, label: str) -> Iterable[str]:
+        """Targets that depend on `label` directly, by any branch of a select()."""
+        return self._users.get(label, ())
+
+    def of_class(self, wanted: Callable[[str], bool]) -> Iterator[str]:
+        """Labels of the rules whose class `wanted` takes."""
+        return (label for label, t in self.items() if t.kind == RULE and wanted(t.rule_class))
+
+    def with_trait(self, trait: int) -> Iterator[str]:
+        """Labels of the rules that have the trait."""
+        return (label for label, t in self.items() if t.kind == RULE and t.has(trait))
+
+    def has(self, label: str, trait: int) -> bool:
+        """True if the target has the trait."""
+        return self[label].has(trait)
+
+    def sources(self) -> Iterator[str]:
+        """Labels of the source files."""
+        return (label for label, target in self.items() if target.kind == SOURCE)
+
+    @cached_property
+    def source_paths(self) -> Mapping[str, str]:
+        """Path of each source file, of the main repository, to its label."""
+        return {source_path(label) or "": label for label in self.sources()}
+
+    def said(self, label: str) -> Mapping[str, Any]:
+        """The attributes of a test or of a suite, or those that are often asked: tags is one.
+
+        Targets that say the same may share one mapping.
+        """
+        return self[label].attributes
+
+
+class _Plain(Index):
+    def __init__(self, targets: Mapping[str, Target]) -> None:
+        self._targets = targets
+
+    def __getitem__(self, label: str) -> Target:
+        return self._targets[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._targets)
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The targets of one revision by label, and the Bazel release that loaded them.
+
+    loads: package, such as //a/b, to the labels of the .bzl files that it loads, by way of others
+    too.
+    """
+
+    targets: Mapping[str, Target]
+    release: str
+    loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def index(self) -> Index:
+        """The targets, with the questions that one asks of many."""
+        return self.targets if isinstance(self.targets, Index) else _Plain(self.targets)
 
     @cached_property
     def has_transitions(self) -> bool:
         """True if a rule may set flags for what is below it, which the graph does not show."""
-        return any(target.has(SHIFTS) for target in self.targets.values())
+        return any(True for _ in self.index.with_trait(SHIFTS))
 
     def tests(self) -> list[Target]:
         """The test targets, sorted by label."""
-        return [t for _, t in sorted(self.targets.items()) if t.is_test]
+        return [self.targets[label] for label in self.test_labels]
+
+    @cached_property
+    def test_labels(self) -> list[str]:
+        """Labels of the test targets, sorted."""
+        return sorted(self.index.of_class(is_test_class))
 
     def tests_of_all(self) -> list[Target]:
-        """The tests that `bazel test //...` runs, sorted by label.
+        """The tests that `bazel test //...` runs, sorted by label."""
+        return [self.targets[label] for label in self.labels_of_all]
+
+    @cached_property
+    def labels_of_all(self) -> list[str]:
+        """Labels of the tests that `bazel test //...` runs, sorted.
 
         Those tagged manual are left out, but for those that a suite lists which is not manual.
         """
-        suites = [t for t in self.targets.values() if t.rule_class == SUITE and not t.is_manual]
+        named = map(self.targets.__getitem__, self.index.of_class(SUITE.__eq__))
+        suites = [target for target in named if not target.is_manual]
         listed: set[str] = set()
         while suites:
             for label in set(suites.pop().deps) - listed:
@@ -142,7 +185,20 @@ class Graph:
                 target = self.targets.get(label)
                 if target is not None and target.rule_class == SUITE:
                     suites.append(target)
-        return [t for t in self.tests() if not t.is_manual or t.label in listed]
+        return [n for n in self.test_labels if n in listed or not self._is_manual(n)]
+
+    def _is_manual(self, label: str) -> bool:
+        return "manual" in (self.index.said(label).get("tags") or ())
+
+
+def is_test_class(name: str) -> bool:
+    """True for the class of a rule that `bazel test` runs."""
+    return name.endswith("_test")
+
+
+def package_of(label: str) -> str:
+    """The package of a label, such as //a/b."""
+    return label.partition(":")[0]
 
 
 def canonical(label: str) -> str:
@@ -155,16 +211,6 @@ def canonical(label: str) -> str:
     return label
 
 
-def parse(lines: Iterable[bytes | str], release: str = "") -> Graph:
-    """The graph in the lines of a stream. Raises ValueError for a line that is not a target."""
-    targets = {}
-    for line in lines:
-        if line.strip():
-            target = _target(json.loads(line))
-            targets[target.label] = target
-    return Graph(targets, release)
-
-
 def source_path(label: str) -> str | None:
     """Path of the file that a label of the main repository names; None for an external one."""
     if not label.startswith("//"):
@@ -173,87 +219,7 @@ def source_path(label: str) -> str | None:
     return f"{package}/{name}" if package else name
 
 
-def _target(message: Mapping[str, Any]) -> Target:
-    kind = message.get("type")
-    if kind == "RULE":
-        return _rule(message["rule"])
-    if kind == "SOURCE_FILE":
-        file = message["sourceFile"]
-        access = {"visibility": file.get("visibilityLabel", [])}
-        return Target(name_of(file["name"]), SOURCE, "", access, ())
-    if kind == "GENERATED_FILE":
-        file = message["generatedFile"]
-        return Target(name_of(file["name"]), GENERATED, "", {}, (name_of(file["generatingRule"]),))
-    if kind == "PACKAGE_GROUP":
-        group = dict(message["packageGroup"])
-        return Target(name_of(group.pop("name")), GROUP, "", group, ())
-    if kind == "ENVIRONMENT_GROUP":
-        return Target(name_of(message["environmentGroup"]["name"]), GROUP, "", {}, ())
-    raise ValueError(f"unknown kind of target in Bazel's output: {kind!r}")
-
-
-def _rule(message: Mapping[str, Any]) -> Target:
-    attributes = {a["name"]: value_of(a) for a in message.get("attribute", ())}
-    attributes |= attributes_of(message)
-    deps = {name_of(label) for label in message.get("ruleInput", ())}
-    for attribute in message.get("attribute", ()):
-        for element in attribute.get("selectorList", {}).get("elements", ()):
-            conditions = (entry.get("label", "") for entry in element.get("entries", ()))
-            deps |= {name_of(label) for label in conditions if is_condition(label)}
-    return Target(
-        name_of(message["name"]), RULE, message["ruleClass"], attributes, tuple(sorted(deps))
-    )
-
-
-def attributes_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """What a Rule message says beside its attributes, in the form of attributes."""
-    found = {f"rule.{k}": value for k, value in message.items() if k not in _SKIPPED_RULE_FIELDS}
-    place = place_of(message.get("definitionStack", ()))
-    return found | {DEFINITION: place} if place else found
-
-
-def place_of(definition_stack: Sequence[str]) -> str:
-    """Where this repository defines the rule class; "" if another one does, or Bazel itself."""
-    place = definition_stack[0] if definition_stack else "/"
-    return "" if place.startswith(_FOREIGN) else place
-
-
-def is_condition(label: str) -> bool:
-    """True for the label of a select()'s branch, unless it is the one for 'no condition holds'."""
-    return "//" in label and "conditions:default" not in label
-
-
-def value_of(attribute: Mapping[str, Any]) -> Any:
-    """The canonical value of an Attribute message."""
-    fields = {k: v for k, v in attribute.items() if k not in _SKIPPED_ATTRIBUTE_FIELDS}
-    kind = fields.pop("type", "")
-    if len(fields) == 1:
-        return next(iter(fields.values()))
-    if not fields and kind.endswith("LIST"):
-        return []
-    # Booleans come with up to three fields that say the same.
-    for name in ("booleanValue", "tristateValue", "intValue"):
-        if kind in ("BOOLEAN", "TRISTATE", "INTEGER") and name in fields:
-            return fields[name]
-    return fields or None
-
-
-def name_of(label: str) -> str:
-    """A label of Bazel's output in canonical form."""
-    return canonical(_utf8(label))
-
-
 def _traits(attributes: Mapping[str, Any]) -> int:
     selects = any(isinstance(value, dict) and "elements" in value for value in attributes.values())
     shifts, defined = TRANSITION in attributes, DEFINITION in attributes
     return SELECTS * selects | SHIFTS * shifts | DEFINED * defined
-
-
-def _utf8(label: str) -> str:
-    # Bazel hands a file name's bytes over as if each were a Latin-1 letter.
-    if label.isascii():
-        return label
-    try:
-        return label.encode("latin-1").decode()
-    except UnicodeError:
-        return label

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tools.plumb import graph
+from tools.plumb.stream import from_json
 
 
 def attribute(name: str, kind: str, **fields: Any) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def parse_rule(*attributes: dict[str, Any], inputs: tuple[str, ...] = ()) -> gra
             "location": "/x/BUILD:1:1",
         },
     }
-    return graph.parse([json.dumps(message)]).targets["//a:t"]
+    return from_json.parse([json.dumps(message)]).targets["//a:t"]
 
 
 def test_labels_get_one_spelling() -> None:
@@ -74,7 +75,7 @@ def test_every_branch_of_a_select_is_kept_and_its_conditions_are_deps() -> None:
 
 
 def test_other_kinds_of_targets_are_read() -> None:
-    parsed = graph.parse(
+    parsed = from_json.parse(
         [
             '{"type":"SOURCE_FILE","sourceFile":{"name":"//a:s.py"}}',
             '{"type":"GENERATED_FILE","generatedFile":{"name":"//a:o","generatingRule":"//a:r"}}',
@@ -94,12 +95,12 @@ def test_a_file_name_outside_ascii_is_read_as_utf_8() -> None:
     raw = "//a:é.py".encode().decode("latin-1")
     line = json.dumps({"type": "SOURCE_FILE", "sourceFile": {"name": raw}})
 
-    assert list(graph.parse([line]).targets) == ["//a:é.py"]
+    assert list(from_json.parse([line]).targets) == ["//a:é.py"]
 
 
 def test_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(ValueError, match="NOVELTY"):
-        graph.parse(['{"type":"NOVELTY"}'])
+        from_json.parse(['{"type":"NOVELTY"}'])
 
 
 def test_tests_are_rules_named_test_but_not_suites() -> None:

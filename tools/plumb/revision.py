@@ -7,26 +7,27 @@ edit of a source file alone needs no Bazel at all.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from tools.plumb import bazel, cache, graph, pools
-from tools.plumb.errors import PlumbError
-from tools.plumb.graph import Target
+from tools.plumb.graph import Graph, Target
+from tools.plumb.incremental import layered, manifest
+from tools.plumb.incremental.graphs import Graphs, Known
+from tools.plumb.incremental.loads import Loads
+from tools.plumb.incremental.manifest import Manifest
 from tools.plumb.steering import inputs
-from tools.plumb.stream import store
-from tools.plumb.trees.files import SUBMODULE, SYMLINK, Entry, FileTable
+from tools.plumb.trees.files import FileTable
 from tools.plumb.trees.git import Repository, Tree
 
 # Part of every cached graph's name: raise it when what is kept of a graph changes.
-GRAPH_FORMAT = 5
-# Of all graphs of one workspace, in bytes.
-_KEPT_GRAPHS = 1 << 29
+GRAPH_FORMAT = 6
+# So many packages are read anew rather than all of them, and a quarter of all that there are.
+_FEW = 50
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,13 @@ class Revision:
     tree: Tree
     files: FileTable
     steering: inputs.SteeringInputs
-    graph: graph.Graph
+    known: Known
     key: str
+
+    @property
+    def graph(self) -> Graph:
+        """Its target graph."""
+        return self.known.graph
 
     @cached_property
     def pool_rules(self) -> tuple[pools.PoolRule, ...]:
@@ -48,41 +54,157 @@ class Revision:
         """Where `test` runs and what it takes."""
         return pools.placement(test, self.pool_rules)
 
+    def placement_of(self, label: str) -> pools.Placement:
+        """Where the test `label` runs and what it takes."""
+        said = self.graph.index.said(label)
+        if id(said) not in self._placements:
+            self._placements[id(said)] = said, self.placement(self.graph.targets[label])
+        return self._placements[id(said)][1]
+
+    @cached_property
+    def _placements(self) -> dict[int, tuple[object, pools.Placement]]:
+        # The table stands beside it, lest its number come to mean another one.
+        return {}
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read of a tree without Bazel. key: of its target graph."""
+
+    files: FileTable
+    steering: inputs.SteeringInputs
+    manifest: Manifest
+
+    @cached_property
+    def key(self) -> str:
+        return hashlib.sha256(f"{GRAPH_FORMAT}\0{self.manifest.digest()}".encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Loader:
     """Loads revisions of one workspace, one after the other.
 
     workspace: the user's folder, only read. folder: this workspace's cache folder.
+    many: the number of packages from which on attributes that nobody gave a value are read only
+    where they may differ.
     """
 
     repository: Repository
     workspace: Path
     folder: Path
     notify: cache.Notify
-    _loaded: dict[str, graph.Graph] = field(default_factory=dict, repr=False, compare=False)
+    many: int = 400
+    _known_files: dict[object, _Read] = field(default_factory=dict, repr=False, compare=False)
 
-    def load(self, tree: Tree, *, fresh: bool = False) -> Revision:
+    @cached_property
+    def graphs(self) -> Graphs:
+        """The graphs that are cached."""
+        return Graphs(self.folder / "graphs")
+
+    def load(
+        self,
+        tree: Tree,
+        *,
+        fresh: bool = False,
+        defaults: bool = True,
+        near: Revision | None = None,
+    ) -> Revision:
         """The revision of `tree`; with fresh, its graph is read anew.
 
+        defaults: with attributes that nobody gave a value. near: a revision that may differ from
+        it in few packages; then only these have such attributes if `near` has none.
         Raises bazel.GraphError if Bazel cannot load it.
         """
-        files = self.repository.files(tree)
-        steering = inputs.read(files)
-        key = graph_key(files, steering)
-        found = None if fresh else self._cached(key)
-        if found is not None and loaded_outside(files, steering, found):
+        read = self._read_files(tree)
+        known = None if fresh else self._known(read, defaults, near)
+        if known is not None and loaded_outside(read.files, read.steering, known.graph):
             # It is known by what Bazel loads, which nobody can compare here.
-            found, fresh = None, True
-        if found is None:
+            known, fresh = None, True
+        if known is None:
             self.notify(f"{tree.name} needs Bazel once: its graph is not in the cache")
             with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
-                found = (None if fresh else self._cached(key)) or self._query(tree)
-                cache.write_atomically(self._graph_path(key), store.dump(found))
-                cache.keep_within(self.folder / "graphs", _KEPT_GRAPHS)
-        # Two trees that differ in sources alone share one graph, and then one object.
-        self._loaded[key] = found
-        return Revision(tree, files, steering, found, key)
+                known = None if fresh else self._known(read, defaults, near)
+                known = known or self._from_bazel(tree, read, fresh, defaults, near)
+                self.graphs.keep(read.key, known)
+        return Revision(tree, read.files, read.steering, known, read.key)
+
+    def with_defaults(self, revision: Revision, packages: Collection[str]) -> Revision:
+        """The revision with attributes that nobody gave a value in those of `packages` it has."""
+        known = revision.known
+        there = (p for p in packages if p in known.graph.loads)
+        missing = tuple(sorted(p for p in there if not known.has_defaults(p)))
+        if not missing:
+            return revision
+        with cache.locked(self.folder / "lock", self.notify, "reads a target graph"):
+            read = self._query(revision.tree, defaults=True, packages=missing)
+            known = known.over(read, missing, known.manifest)
+            self.graphs.keep(revision.key, known)
+        return replace(revision, known=known)
+
+    def apart(self, older: Revision, head: Tree) -> set[str] | None:
+        """Packages that differ between the two; None if they are too many, or nobody can say."""
+        return _few(older.known, self._read_files(head).manifest)
+
+    def files(self, tree: Tree) -> FileTable:
+        """The files of the tree."""
+        return self._read_files(tree).files
+
+    def _read_files(self, tree: Tree) -> _Read:
+        name = tree.name, tree.id, tuple((path, part.id) for path, part in tree.parts.items())
+        if name not in self._known_files:
+            files = self.repository.files(tree)
+            steering = inputs.read(files)
+            found = _Read(files, steering, manifest.of_tree(files, steering))
+            self._known_files[name] = found
+        return self._known_files[name]
+
+    def _known(self, read: _Read, defaults: bool, near: Revision | None) -> Known | None:
+        if near is not None and near.key == read.key:
+            return near.known
+        found = self.graphs.find(read.key)
+        if found is None or (defaults and not found.defaults and near is None):
+            return None
+        return None if near is not None and near.known.root != found.root else found
+
+    def _from_bazel(
+        self, tree: Tree, read: _Read, fresh: bool, defaults: bool, near: Revision | None
+    ) -> Known:
+        like = near.known if near is not None else self.graphs.latest()
+        if like is not None and not fresh and not (defaults and near is None and not like.defaults):
+            packages = _few(like, read.manifest)
+            if packages is not None and not loaded_outside(read.files, read.steering, like.graph):
+                found = self._in_part(tree, read, like, packages)
+                if found is not None:
+                    return found
+        defaults = defaults or len(read.manifest.packages) < self.many
+        found = Known(self._query(tree, defaults=defaults), read.manifest, read.key, defaults)
+        # Where a branch is not taken, only all attributes tell what else needs a target.
+        selecting = {*map(graph.package_of, found.graph.index.with_trait(graph.SELECTS))}
+        if defaults or not selecting:
+            return found
+        if len(selecting) > _limit(found):
+            return Known(self._query(tree, defaults=True), read.manifest, read.key, True)
+        chosen = tuple(sorted(selecting))
+        again = self._query(tree, defaults=True, packages=chosen)
+        return found.over(again, chosen, read.manifest)
+
+    def _in_part(
+        self, tree: Tree, read: _Read, like: Known, packages: Collection[str]
+    ) -> Known | None:
+        """The graph as `like` but for `packages`; None if Bazel has to be asked for all of it."""
+        here = tuple(sorted(p for p in packages if p in read.manifest.packages))
+        # What Bazel left out of the other graph, as .bazelignore says, it leaves out here.
+        ignored = like.manifest.packages.keys() - like.graph.loads.keys()
+        asked = [package for package in here if package not in ignored]
+        try:
+            found = self._query(tree, defaults=True, packages=asked) if asked else None
+        except bazel.GraphError:
+            return None
+        if found is None:
+            found = Graph({}, like.graph.release)
+        if found.release != like.graph.release:
+            return None
+        return like.over(found, tuple(sorted(packages)), read.manifest)
 
     @contextmanager
     def exported(self, tree: Tree) -> Iterator[bazel.Place]:
@@ -96,12 +218,17 @@ class Loader:
             self.repository.make_repository(tree, place / "tree", place / "index")
             yield bazel.Place(place / "tree", self.workspace, place / "output_base")
 
-    def _query(self, tree: Tree) -> graph.Graph:
+    def _query(self, tree: Tree, *, defaults: bool, packages: Sequence[str] | None = None) -> Graph:
         self._check_out(tree, self.folder)
         checkout = self.folder / "tree"
         entry = bazel.find_entry(checkout, self.workspace)
-        output_base = self.folder / "output_base"
-        return bazel.Bazel(entry, output_base, short_run=True).graph(checkout, self.notify)
+        made = bazel.Bazel(entry, self.folder / "output_base", short_run=True)
+        found = made.graph(checkout, self.notify, defaults=defaults, packages=packages)
+        read = self._read_files(tree)
+        # Of a BUILD.bazel, Bazel does not say what it loads.
+        silent = [n for n in read.manifest.packages if f"{n}:BUILD.bazel" in found.targets]
+        loads = Loads(read.files, read.steering.own_names).of(silent)
+        return replace(found, loads={**loads, **found.loads})
 
     def _check_out(self, tree: Tree, place: Path) -> None:
         # The mark outlives an interruption, after which the folder cannot be trusted.
@@ -113,77 +240,28 @@ class Loader:
         self.repository.check_out(tree, checkout, index)
         mark.unlink()
 
-    def _cached(self, key: str) -> graph.Graph | None:
-        if key in self._loaded:
-            return self._loaded[key]
-        path = self._graph_path(key)
-        try:
-            found = store.load(path.read_bytes())
-        except (OSError, ValueError):
-            return None
-        with suppress(OSError):
-            os.utime(path)
-        return found
 
-    def _graph_path(self, key: str) -> Path:
-        return self.folder / "graphs" / f"{key}.graph"
+def _few(known: Known, other: Manifest) -> set[str] | None:
+    if not known.graph.loads:
+        # A Bazel that does not say what packages load.
+        return None
+    packages = manifest.reached(known.manifest, known.graph.loads, other)
+    if packages is None or not all(map(bazel.can_name, packages)):
+        return None
+    read_anew = packages | {*layered.split(known.graph.index)[1]}
+    return packages if len(read_anew) <= _limit(known) else None
 
 
-def graph_key(files: FileTable, steering: inputs.SteeringInputs) -> str:
-    """Digest of everything that a revision's target graph depends on."""
-    digest = hashlib.sha256(f"{GRAPH_FORMAT}\0".encode())
-    for path, entry in sorted(files.entries.items()):
-        content = _read_by_bazel(files, path, entry)
-        digest.update(f"{path}\0{content}\0".encode(errors="surrogateescape"))
-    for path, identity in sorted({**steering.identities, **steering.loaded}.items()):
-        digest.update(f"{path}\0{identity}\0".encode(errors="surrogateescape"))
-    for hub, path in sorted(steering.locks.items()):
-        digest.update(f"{hub}\0{path}\0{files.identity(path)}\0".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+def _limit(known: Known) -> int:
+    return max(_FEW, len(known.manifest.packages) // 4)
 
 
-def loaded_outside(
-    files: FileTable, steering: inputs.SteeringInputs, found: graph.Graph
-) -> list[str]:
+def loaded_outside(files: FileTable, steering: inputs.SteeringInputs, found: Graph) -> list[str]:
     """Paths of what steers or builds `found` that links lead to out of the tree, sorted."""
-    names = {path for path in files.entries if inputs.is_steering(path)}
-    names |= {
-        path
-        for target in found.targets.values()
-        if target.kind == graph.SOURCE
-        if (path := graph.source_path(target.label)) and inputs.is_steering(path)
-    }
+    names: set[str] = set()
+    if files.has_links:
+        names = {path for path in files.entries if inputs.is_steering(path)}
+        paths = map(graph.source_path, found.index.sources())
+        names |= {path for path in paths if path and inputs.is_steering(path)}
     outside = (files.outside(path) for path in names | steering.paths())
     return sorted({path for path in outside if path is not None})
-
-
-def _read_by_bazel(files: FileTable, path: str, entry: Entry) -> str:
-    # A BUILD file may be a link: what counts is what Bazel finds behind it.
-    if inputs.is_build_file(path) or inputs.is_loaded_file(path):
-        return files.identity(path)
-    return entry.object_id if entry.mode in (SYMLINK, SUBMODULE) else ""
-
-
-def load_both(loader: Loader, base: Tree, head: Tree) -> tuple[Revision | None, Revision, str]:
-    """The base's and the head's revision, and why there is no base, if there is none.
-
-    Raises PlumbError if the head is no Bazel workspace or Bazel cannot load it.
-    """
-    if not inputs.is_workspace(loader.repository.files(head)):
-        raise PlumbError(f"{head.name} has no WORKSPACE or MODULE.bazel at its root.")
-    older, why = _load_base(loader, base)
-    newer = loader.load(head)
-    if older is not None and older.graph.release != newer.graph.release:
-        # One was cached under another Bazel, whose own rules differ.
-        older = loader.load(base, fresh=True)
-        newer = loader.load(head, fresh=True)
-    return older, newer, why
-
-
-def _load_base(loader: Loader, base: Tree) -> tuple[Revision | None, str]:
-    if not inputs.is_workspace(loader.repository.files(base)):
-        return None, f"{base.name} has no WORKSPACE or MODULE.bazel, so there is nothing to compare"
-    try:
-        return loader.load(base), ""
-    except bazel.GraphError as error:
-        return None, f"the target graph of {base.name} does not load: {error}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
@@ -10,6 +11,8 @@ from tools.plumb import revision
 from tools.plumb.bazel import GraphError
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import Graph
+from tools.plumb.incremental.manifest import of_tree
+from tools.plumb.pair import load_both
 from tools.plumb.steering import inputs
 from tools.plumb.synthetic import files, graph, source
 from tools.plumb.trees.git import Repository, Tree
@@ -28,7 +31,7 @@ BASE, HEAD = Tree("1" * 40, "base"), Tree("2" * 40, "head")
 
 def key(changes: dict[str, str]) -> str:
     tree = files({**TREE, **changes})
-    return revision.graph_key(tree, inputs.read(tree))
+    return of_tree(tree, inputs.read(tree)).digest()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,9 @@ def key(changes: dict[str, str]) -> str:
         {"a/link": "->BUILD"},
         {"WORKSPACE": ""},
         {"lock": "a==2"},
-        {".bazelrc": "build --x"},
+        {".bazelrc": "common --x"},
+        {".bazelrc": "startup --x"},
+        {"tools/build_rules/prelude_bazel": ""},
     ],
 )
 def test_the_graph_depends_on_names_and_on_what_bazel_loads(changes: dict[str, str]) -> None:
@@ -54,14 +59,24 @@ def test_the_graph_depends_on_what_is_behind_a_link_that_bazel_loads(link: str) 
     assert key(tree) != key({**tree, "a/template": "y"})
 
 
-def test_the_graph_does_not_depend_on_what_sources_say() -> None:
-    assert key({"a/s.py": "edited"}) == key({"a/s.py": "*edited"}) == key({})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"a/s.py": "edited"},
+        {"a/s.py": "*edited"},
+        {".bazelrc": "build --x"},
+        {"WORKSPACE": f"# said\n{TREE['WORKSPACE']}"},
+        {"of_no_package": ""},
+    ],
+)
+def test_the_graph_does_not_depend_on_what_no_query_reads(changes: dict[str, str]) -> None:
+    assert key(changes) == key({})
 
 
 class Loader(revision.Loader):
     """Answers from a list of graphs, and fails where one is None."""
 
-    def _query(self, tree: Tree) -> Graph:
+    def _query(self, tree: Tree, **asked: Any) -> Graph:
         release = RELEASES[tree.name].pop(0)
         if release is None:
             raise GraphError("broken", 7)
@@ -82,7 +97,7 @@ def test_a_graph_of_another_bazel_is_read_anew(tmp_path: Path) -> None:
     RELEASES.update(base=["7.6", "7.7"], head=["7.7", "7.7"])
     made = loader(tmp_path, TREE, {**TREE, "a/BUILD": "x"})
 
-    base, head, _ = revision.load_both(made, BASE, HEAD)
+    base, head, _ = load_both(made, BASE, HEAD)
 
     assert base is not None and base.graph.release == head.graph.release == "7.7"
 
@@ -98,7 +113,7 @@ def test_a_base_that_does_not_load_is_no_base(tmp_path: Path) -> None:
     RELEASES.update(base=[None], head=["7.7"])
     made = loader(tmp_path, TREE, {**TREE, "a/BUILD": "x"})
 
-    base, head, why = revision.load_both(made, BASE, HEAD)
+    base, head, why = load_both(made, BASE, HEAD)
 
     assert base is None and "broken" in why and head.graph.release == "7.7"
 
@@ -106,7 +121,7 @@ def test_a_base_that_does_not_load_is_no_base(tmp_path: Path) -> None:
 def test_a_base_without_workspace_is_no_base(tmp_path: Path) -> None:
     RELEASES.update(head=["7.7"])
 
-    base, _, why = revision.load_both(loader(tmp_path, {}, TREE), BASE, HEAD)
+    base, _, why = load_both(loader(tmp_path, {}, TREE), BASE, HEAD)
 
     assert base is None and "base has no WORKSPACE" in why
 
@@ -114,7 +129,7 @@ def test_a_base_without_workspace_is_no_base(tmp_path: Path) -> None:
 def test_a_head_without_workspace_or_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     RELEASES.update(base=["7.7"], head=[None])
     with pytest.raises(PlumbError, match="broken"):
-        revision.load_both(loader(tmp_path, TREE, {**TREE, "a/BUILD": "y"}), BASE, HEAD)
+        load_both(loader(tmp_path, TREE, {**TREE, "a/BUILD": "y"}), BASE, HEAD)
 
     with pytest.raises(PlumbError, match="head has no WORKSPACE"):
-        revision.load_both(loader(tmp_path, TREE, {}), BASE, replace(HEAD))
+        load_both(loader(tmp_path, TREE, {}), BASE, replace(HEAD))

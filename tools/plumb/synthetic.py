@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tools.plumb.graph import GENERATED, RULE, SOURCE, Graph, Target
+from tools.plumb.incremental.graphs import Known
+from tools.plumb.incremental.manifest import of_tree
 from tools.plumb.revision import Revision
 from tools.plumb.steering.inputs import read
 from tools.plumb.trees.files import SYMLINK, Entry, FileTable
@@ -59,4 +61,6 @@ def graph(*targets: Target, release: str = "release 7.7.1") -> Graph:
 def revision(texts: Mapping[str, str], *targets: Target) -> Revision:
     """A revision of the texts, with a WORKSPACE, and the targets."""
     tree = files({"WORKSPACE": "", **texts})
-    return Revision(Tree("0" * 40, "made up"), tree, read(tree), graph(*targets), "key")
+    steering = read(tree)
+    known = Known(graph(*targets), of_tree(tree, steering), "key", defaults=True)
+    return Revision(Tree("0" * 40, "made up"), tree, steering, known, "key")

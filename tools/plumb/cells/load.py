@@ -10,8 +10,9 @@ from tools.plumb import pools
 from tools.plumb.cells.model import Model
 from tools.plumb.cells.read import model_of
 from tools.plumb.errors import ExitCode, PlumbError
-from tools.plumb.graph import Graph, parse
+from tools.plumb.graph import Graph
 from tools.plumb.revision import Loader
+from tools.plumb.stream.from_json import parse
 
 
 @dataclass(frozen=True)

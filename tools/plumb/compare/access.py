@@ -6,11 +6,11 @@ uses the target, which only Bazel can say.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from tools.plumb.graph import GENERATED, GROUP, RULE, Graph, Target, canonical
+from tools.plumb.incremental import layered
 
 _PARTS = ("visibility", "testonly")
 
@@ -28,15 +28,18 @@ class Access:
 
 def compare(base: Graph, head: Graph) -> Access:
     """What differs between the two, for targets that both have."""
+    apart = layered.apart(base.index, head.index)
     changed = {
         label
-        for label, target in head.targets.items()
+        for label in (head.targets if apart is None else apart)
+        if (target := head.targets.get(label)) is not None
         if (before := base.targets.get(label)) is not None
         if not target.same_as(before) and _of(target) != _of(before)
     }
     if not changed:
         return Access()
-    affected = changed | _named_by_groups(head, changed)
+    groups = {label for label in changed if head.targets[label].kind == GROUP}
+    affected = changed | (_named_by_groups(head, groups) if groups else set())
     users = {label for label in changed if _testonly(base, label) != _testonly(head, label)}
     users |= _users(head, affected)
     rules = sorted(label for label in users if _counts(head.targets[label]))
@@ -79,14 +82,10 @@ def _names(target: Target) -> set[str]:
 
 def _users(graph: Graph, labels: set[str]) -> set[str]:
     """What uses one of `labels` directly, or by way of an alias or of a file that one makes."""
-    users = defaultdict(set)
-    for label, target in graph.targets.items():
-        for dep in target.deps:
-            users[dep].add(label)
     found: set[str] = set()
     todo = set(labels)
     while todo:
-        for user in users[todo.pop()] - found:
+        for user in {*graph.index.users(todo.pop())} - found:
             found.add(user)
             target = graph.targets[user]
             if target.kind == GENERATED or target.rule_class == "alias":

@@ -12,7 +12,8 @@ from tools.plumb.compare.access import Access
 from tools.plumb.compare.digest import OUTSIDE
 from tools.plumb.compare.tracers import Tracers
 from tools.plumb.compare.why import Chain, Tracer, telling
-from tools.plumb.graph import Target, canonical
+from tools.plumb.graph import canonical
+from tools.plumb.incremental import layered
 from tools.plumb.revision import Revision, loaded_outside
 from tools.plumb.steering import inputs
 from tools.plumb.trees.files import changed_paths
@@ -22,6 +23,8 @@ INPUT, NEW, EVERYTHING, ALWAYS, POLICY = "input", "new", "everything", "always",
 # Bazel never answers such a test from its cache.
 _ALWAYS_TAG = "external"
 _OPTION = "option "
+# Rules that reach what does not name them.
+_IMPLIED = ("toolchain", "platform")
 _LINK, _BIT = "->", "its executable bit, which Bazel itself does not notice"
 
 
@@ -76,7 +79,7 @@ def compare(
     only: pools whose tests count; all of them if empty. configs: see Tracers.
     """
     tests = _tests(head, manual, only)
-    whole = [head.placement(test) for test in tests]
+    whole = [head.placement_of(test) for test in tests]
     if base is None:
         found = _all(tests, head, no_base)
         return Comparison(found, len(tests), [no_base], [], whole=whole)
@@ -87,7 +90,7 @@ def compare(
         f"{d.path} changed: {d.reason}" for d in decisions if d.affects == unowned.EVERYTHING
     ]
     before = _tests(base, manual, only)
-    removed = sorted({t.label for t in before} - {t.label for t in tests})
+    removed = sorted({*before} - {*tests})
     if everything:
         found = _all(tests, head, everything[0])
     else:
@@ -105,9 +108,9 @@ def compare(
     )
 
 
-def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[Target]:
-    tests = revision.graph.tests() if manual else revision.graph.tests_of_all()
-    return [test for test in tests if not only or revision.placement(test).pool in only]
+def _tests(revision: Revision, manual: bool, only: Collection[str]) -> list[str]:
+    tests = revision.graph.test_labels if manual else revision.graph.labels_of_all
+    return [test for test in tests if not only or revision.placement_of(test).pool in only]
 
 
 class _Words:
@@ -127,25 +130,23 @@ class _Words:
 
 
 def _affected(
-    test: Target, place: pools.Placement, tracers: Tracers, words: _Words
+    test: str, place: pools.Placement, tracers: Tracers, words: _Words
 ) -> Affected | None:
     tracer = tracers.of_pool(place.pool)
-    if not tracer.base.knows(test.label):
-        return Affected(test.label, place, NEW, "new test")
-    if tracer.changed(test.label):
-        return Affected(test.label, place, INPUT, words.of(tracer, test.label))
-    if _ALWAYS_TAG in test.tags:
-        return Affected(test.label, place, ALWAYS, "tagged external: Bazel never reuses its result")
+    if not tracer.base.knows(test):
+        return Affected(test, place, NEW, "new test")
+    if tracer.changed(test):
+        return Affected(test, place, INPUT, words.of(tracer, test))
+    if _ALWAYS_TAG in (tracer.head.graph.index.said(test).get("tags") or ()):
+        return Affected(test, place, ALWAYS, "tagged external: Bazel never reuses its result")
     return None
 
 
-def _named(
-    test: Target, place: pools.Placement, decisions: list[unowned.Decision]
-) -> Affected | None:
+def _named(test: str, place: pools.Placement, decisions: list[unowned.Decision]) -> Affected | None:
     for decision in decisions:
-        if decision.reaches(test.label):
+        if decision.reaches(test):
             because = f"{decision.path}, by the policy: {decision.reason}"
-            return Affected(test.label, place, POLICY, because)
+            return Affected(test, place, POLICY, because)
     return None
 
 
@@ -191,9 +192,9 @@ def _macros(label: str, changed: Iterable[str]) -> str:
     return f", perhaps by {' or '.join(loaded[:2])}{more}" if loaded else ""
 
 
-def _all(tests: Iterable[Target], head: Revision, reason: str) -> list[Affected]:
+def _all(tests: Iterable[str], head: Revision, reason: str) -> list[Affected]:
     short = reason.splitlines()[0]
-    return [Affected(t.label, head.placement(t), EVERYTHING, short) for t in tests]
+    return [Affected(test, head.placement_of(test), EVERYTHING, short) for test in tests]
 
 
 def _steering_changes(base: Revision, head: Revision, tracer: Tracers) -> list[str]:
@@ -220,7 +221,11 @@ def _steering_changes(base: Revision, head: Revision, tracer: Tracers) -> list[s
 
 def _flag_changes(base: graph.Graph, head: graph.Graph) -> list[str]:
     reasons = []
-    for label, flag in sorted(head.targets.items()):
+    apart = layered.apart(base.index, head.index)
+    for label in sorted(head.targets if apart is None else apart):
+        flag = head.targets.get(label)
+        if flag is None:
+            continue
         before = base.targets.get(label, flag).attributes.get(graph.FLAG_DEFAULT)
         if flag.attributes.get(graph.FLAG_DEFAULT) != before:
             reasons.append(f"{label} has another default: transitions may read it anywhere")
@@ -231,10 +236,9 @@ def _implied(revision: Revision) -> set[str]:
     """Targets that can reach any other with no edge in the graph."""
     targets = revision.graph.targets
     implied = {label for label in revision.steering.labels if label in targets}
-    for target in targets.values():
-        if target.rule_class in ("toolchain", "platform"):
-            implied.add(target.label)
-            toolchain = target.attributes.get("toolchain")
-            if isinstance(toolchain, str):
-                implied.add(canonical(toolchain))
+    for label in revision.graph.index.of_class(_IMPLIED.__contains__):
+        implied.add(label)
+        toolchain = targets[label].attributes.get("toolchain")
+        if isinstance(toolchain, str):
+            implied.add(canonical(toolchain))
     return implied

@@ -60,10 +60,9 @@ class Outside:
         if self._foreign is None:
             defined = self.steering.repositories
             named = {
-                dep[1:].partition("//")[0]
-                for target in (self.graph.targets.values() if defined else ())
-                for dep in target.deps
-                if dep.startswith("@")
+                leaf[1:].partition("//")[0]
+                for leaf in (self.graph.index.leaves if defined else ())
+                if leaf.startswith("@")
             } | {
                 value.lstrip("@").partition("//")[0]
                 for values in (self.options.values() if defined else ())

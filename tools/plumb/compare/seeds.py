@@ -6,14 +6,14 @@ Bazel said the same of them, and what else can make a difference is looked at fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
 
 from tools.plumb import graph
 from tools.plumb.compare.digest import GRAPH_READERS, Digests
-from tools.plumb.graph import DEFINED, DEFINITION, RULE, SELECTS, SOURCE, Target
+from tools.plumb.graph import DEFINED, DEFINITION, RULE, SELECTS, Target
+from tools.plumb.incremental import layered
 from tools.plumb.steering.inputs import is_loaded_file
-from tools.plumb.trees.files import SYMLINK, changed_paths
+from tools.plumb.trees.files import changed_paths
 
 # Rules that decide select()s, beside flags.
 _DECIDING = ("config_setting", "alias")
@@ -22,10 +22,13 @@ _DECIDING = ("config_setting", "alias")
 def differing(base: Digests, head: Digests) -> set[str]:
     """Labels that differ by themselves, in their direct deps, or that only one revision has."""
     old, new = base.graph.targets, head.graph.targets
-    found = {label for label in old.keys() ^ new.keys() if base.knows(label) != head.knows(label)}
-    leaves = base.graph.leaves | head.graph.leaves | base.flag_users.keys() | head.flag_users.keys()
-    leaves = leaves - old.keys() - new.keys()
-    suspects = [*leaves, *_suspects(base, head)]
+    shared = layered.apart(base.graph.index, head.graph.index)
+    apart = {*old, *new} if shared is None else shared
+    found = {n for n in apart if (n in old) != (n in new) and base.knows(n) != head.knows(n)}
+    leaves = base.graph.index.leaves | head.graph.index.leaves
+    leaves |= base.flag_users.keys() | head.flag_users.keys()
+    leaves = frozenset(leaf for leaf in leaves if leaf not in old and leaf not in new)
+    suspects = [*leaves, *_suspects(base, head, apart)]
     return found | {label for label in suspects if _differs(base, head, label)}
 
 
@@ -33,52 +36,62 @@ def _differs(base: Digests, head: Digests, label: str) -> bool:
     return base.own(label) != head.own(label) or base.deps(label) != head.deps(label)
 
 
-def _suspects(base: Digests, head: Digests) -> Iterator[str]:
-    """Targets of both revisions that have to be looked at one by one."""
+def _suspects(base: Digests, head: Digests, apart: Collection[str]) -> Iterator[str]:
+    """Targets of both revisions that have to be looked at one by one.
+
+    apart: those of which Bazel may have said something else.
+    """
     old, new = base.graph.targets, head.graph.targets
-    context = _Context(base, head)
-    if context.is_calm:
-        sources = (label for label, target in new.items() if target.kind == SOURCE)
-        yield from (label for label in sources if not _same_file(base, head, label))
-        return
-    for label, target in new.items():
-        before = old.get(label)
-        if before is None:
+    paths = head.graph.index.source_paths
+    changed = {*changed_paths(base.files, head.files)} & paths.keys()
+    for path in changed | head.files.not_plain(paths.keys()):
+        if paths[path] in old:
+            yield paths[path]
+    context = _Context(base, head, apart)
+    for label in {*apart, *context.reached()}:
+        before, target = old.get(label), new.get(label)
+        if before is None or target is None:
             continue
-        if target.kind == SOURCE and before.kind == SOURCE:
-            if not _same_file(base, head, label):
-                yield label
-        elif not target.same_as(before) or (target.kind == RULE and context.reaches(target)):
+        if not target.same_as(before) or (target.kind == RULE and context.reaches(target)):
             yield label
-
-
-def _same_file(base: Digests, head: Digests, label: str) -> bool:
-    """True if it is a plain file, the same in both; a link or a folder takes a closer look."""
-    path = graph.source_path(label) or ""
-    entry = head.files.entries.get(path)
-    return entry is not None and entry == base.files.entries.get(path) and entry.mode != SYMLINK
 
 
 class _Context:
     """What can make a rule differ of which Bazel said the same on both sides."""
 
-    def __init__(self, base: Digests, head: Digests) -> None:
-        self._sides = base, head
+    def __init__(self, base: Digests, head: Digests, apart: Collection[str]) -> None:
+        self._sides, self._apart = (base, head), apart
         self._same_graph = base.graph is head.graph
         self._packages = base.packages.keys() | head.packages.keys()
         self._flags = {
             name for name in base.options.keys() | head.options.keys() if name.startswith("/")
         }
-        # One graph read from the same BUILD and .bzl files, under the same options.
-        self.is_calm = (
-            self._same_graph
-            and not self._packages
-            and base.options == head.options
-            and not any(map(is_loaded_file, changed_paths(base.files, head.files)))
-        )
         self._kinds: dict[tuple[str, bool], bool] = {}
         self._places: dict[str, bool] = {}
         self._selects = self._branches_differ()
+
+    def reached(self) -> Iterator[str]:
+        """Rules that `reaches` may hold for, among those of which Bazel said the same."""
+        index = self._sides[1].graph.index
+        yield from self._flags
+        yield from layered.of_packages(index, {f"//{name}" for name in self._packages})
+        if self._selects:
+            yield from index.with_trait(SELECTS)
+        if not self._same_graph:
+            yield from index.of_class(GRAPH_READERS.__contains__)
+        if self._sides[0].options != self._sides[1].options:
+            yield from index.of_class(self._class_differs)
+        if self._code_differs():
+            yield from index.with_trait(DEFINED)
+
+    def _class_differs(self, rule_class: str) -> bool:
+        target = Target("", RULE, rule_class, {}, ())
+        return self._options_differ(target)
+
+    def _code_differs(self) -> bool:
+        base, head = self._sides
+        names = base.steering.own_names != head.steering.own_names
+        return names or any(map(is_loaded_file, changed_paths(base.files, head.files)))
 
     def reaches(self, target: Target) -> bool:
         """True if the rule may differ by it."""
@@ -122,8 +135,13 @@ class _Context:
             return False
         if base.graph.has_transitions != head.graph.has_transitions:
             return True
-        return any(map(partial(_decides, base), head.graph.targets.values())) or any(
-            map(partial(_decides, head), base.graph.targets.values())
+        return any(
+            target is not None and _decides(other, target)
+            for label in self._apart
+            for other, target in (
+                (base, head.graph.targets.get(label)),
+                (head, base.graph.targets.get(label)),
+            )
         )
 
 

@@ -10,6 +10,7 @@ from tools.plumb.compare.why import Chain, Tracer
 from tools.plumb.options import rc, reach
 from tools.plumb.revision import Revision
 from tools.plumb.steering import inputs
+from tools.plumb.trees.files import changed_paths
 
 _Options = dict[str, tuple[str, ...]]
 
@@ -88,7 +89,12 @@ def _package_settings(revision: Revision, other: Revision) -> dict[str, str]:
     """package() settings of the packages whose BUILD file differs from the other revision's."""
     settings = {}
     files = revision.files
-    for path in filter(inputs.is_build_file, files.entries):
+    # Behind a link, a file is another one though its entry is the same.
+    links = files.has_links or other.files.has_links
+    paths = files.entries if links else changed_paths(other.files, files)
+    for path in filter(inputs.is_build_file, paths):
+        if path not in files.entries:
+            continue
         if other.files.identity(path) != files.identity(path):
             text = files.text(path) or ""
             settings[path.rpartition("/")[0]] = inputs.package_settings(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.plumb.errors import PlumbError
-from tools.plumb.graph import SOURCE, canonical, source_path
+from tools.plumb.graph import canonical
 from tools.plumb.revision import Revision
 from tools.plumb.steering.inputs import is_build_file, is_loaded_file
 from tools.plumb.trees.files import SUBMODULE, SYMLINK, FileTable
@@ -162,9 +162,10 @@ class _Owned:
             for path, entry in revision.files.entries.items():
                 if entry.mode == SYMLINK and (is_build_file(path) or is_loaded_file(path)):
                     self._add(path, revision.files)
-            for label, target in revision.graph.targets.items():
-                if target.kind == SOURCE:
-                    self._add(source_path(label) or "", revision.files)
+            paths = revision.graph.index.source_paths.keys()
+            self._paths |= paths
+            for path in revision.files.not_plain(paths):
+                self._add(path, revision.files)
 
     def has(self, path: str) -> bool:
         if path in self._paths or is_build_file(path) or is_loaded_file(path):
@@ -174,10 +175,6 @@ class _Owned:
 
     def _add(self, path: str, files: FileTable) -> None:
         self._paths.add(path)
-        entry = files.entries.get(path)
-        if entry is not None and entry.mode != SYMLINK:
-            # No folder above a file that git knows by this path is a link.
-            return
         parts = path.split("/")
         for n in range(1, len(parts)):
             entry = files.entries.get("/".join(parts[:n]))

@@ -45,20 +45,21 @@ class Tracer:
 
     base: Digests
     head: Digests
-    _distances: dict[str, int] | None = field(default=None, init=False, repr=False)
-    _outside: dict[str, int] | None = field(default=None, init=False, repr=False)
+    _below: dict[str, str | None] | None = field(default=None, init=False, repr=False)
+    _outside: dict[str, str | None] | None = field(default=None, init=False, repr=False)
     _starts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def changed(self, label: str) -> bool:
         """True if the target or anything below it differs, or only one revision has it."""
-        return label in self._distance()
+        return label in self._nearest()
 
     def start(self, label: str) -> str:
         """Where the chain of `label` starts, which must have changed."""
         passed = []
+        nearest = self._nearest()
         while label not in self._starts:
             passed.append(label)
-            below = self._below(label)
+            below = nearest[label]
             if below is None:
                 self._starts[label] = label
             else:
@@ -70,52 +71,47 @@ class Tracer:
     def chain(self, label: str) -> Chain:
         """The shortest chain from an input that differs to `label`, which must have changed."""
         labels = [label]
-        while (below := self._below(labels[0])) is not None:
+        while (below := self._nearest().get(labels[0])) is not None:
             labels.insert(0, below)
         return self._chain(labels)
 
-    def _below(self, label: str) -> str | None:
-        """The first dep that is nearest to what differs; None for what differs by itself."""
-        distances = self._distance()
-        here = distances.get(label, 0)
-        if not here:
-            return None
-        return next(dep for dep in self.head.deps(label) if distances.get(dep) == here - 1)
+    def _nearest(self) -> dict[str, str | None]:
+        """Each changed label to its first dep that is nearest to what differs.
 
-    def _distance(self) -> dict[str, int]:
-        """Each changed label to the number of deps between it and the nearest that differs."""
-        if self._distances is None:
-            self._distances = self._reached(sorted(differing(self.base, self.head)))
-        return self._distances
+        None for what differs by itself.
+        """
+        if self._below is None:
+            self._below = self._reached(differing(self.base, self.head))
+        return self._below
 
     def reaches_outside(self, label: str) -> bool:
         """True if something of another repository that differs, such as a wheel, is below it."""
         if self._outside is None:
-            starts = [start for start, n in self._distance().items() if not n]
-            self._outside = self._reached([start for start in starts if start.startswith("@")])
+            starts = {start for start, below in self._nearest().items() if below is None}
+            self._outside = self._reached(start for start in starts if start.startswith("@"))
         return label in self._outside
 
-    def _reached(self, layer: list[str]) -> dict[str, int]:
-        """`layer` and all that depends on it, each with its distance from there."""
-        known = dict.fromkeys(layer, 0)
-        distance = 0
+    def _reached(self, starts: Iterable[str]) -> dict[str, str | None]:
+        """`starts` and all that depends on them, each with the dep by which a shortest way goes."""
+        layer = sorted(starts)
+        known: dict[str, str | None] = dict.fromkeys(layer)
         while layer:
-            distance += 1
-            layer = self._spread(layer, known, distance)
+            # Of the deps that are as near, the first by label is taken.
+            layer = sorted(self._spread(layer, known))
         return known
 
-    def _spread(self, layer: list[str], known: dict[str, int], distance: int) -> list[str]:
+    def _spread(self, layer: list[str], known: dict[str, str | None]) -> list[str]:
         """Notes the users of `layer` that are not known yet, and returns them."""
         head = self.head
-        users, targets = head.graph.users, head.graph.targets
+        index = head.graph.index
         found = []
         for label in layer:
-            for user in (*users.get(label, ()), *head.flag_users.get(label, ())):
+            for user in (*index.users(label), *head.flag_users.get(label, ())):
                 if user in known:
                     continue
-                narrowed = targets[user].has(graph.SELECTS) or user in head.options
+                narrowed = index.has(user, graph.SELECTS) or user in head.options
                 if not narrowed or label in head.deps(user):
-                    known[user] = distance
+                    known[user] = label
                     found.append(user)
         return found
 

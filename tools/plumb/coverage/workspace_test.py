@@ -18,11 +18,11 @@ from tools.plumb.graph import Target
 BAZEL = """#!{python}
 # Stands in for Bazel: its graph is what BUILD.bazel holds, a JSON object a line.
 import json, pathlib, sys
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("bazel 7.7.1"))
 command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
 with open({log!r}, "a") as log:
     log.write(command + "\\n")
-if command == "info":
-    sys.exit(print("release 7.7.1"))
 lines = pathlib.Path("BUILD.bazel").read_text().splitlines()
 if "broken" in lines:
     sys.exit(print("ERROR: broken BUILD file", file=sys.stderr) or 7)

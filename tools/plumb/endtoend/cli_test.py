@@ -48,11 +48,11 @@ def test_an_edit_is_named_by_pool_with_sums(workspace: Workspace) -> None:
 def test_a_source_edit_asks_bazel_once_and_then_never(workspace: Workspace) -> None:
     workspace.write("one.test", "2")
     workspace.plumb("affected", "--base", "HEAD")
-    assert workspace.calls() == ["query", "info"]
+    assert workspace.calls() == ["query"]
 
     workspace.write("one.test", "3")
     workspace.plumb("affected", "--base", "HEAD")
-    assert workspace.calls() == ["query", "info"]
+    assert workspace.calls() == ["query"]
 
 
 def test_json_is_alone_on_stdout(workspace: Workspace) -> None:
@@ -113,6 +113,7 @@ def test_run_of_another_head_runs_that_tree(workspace: Workspace) -> None:
     (export,) = workspace.caches.glob("plumbline/plumb/*/export")
     assert (export / "tree" / "fail").exists()
     assert (export / "tree" / "listed").read_text().split() == [
+        "BUILD",
         "WORKSPACE",
         "fail",
         "notes.md",
@@ -203,7 +204,7 @@ def test_a_broken_cache_entry_is_read_anew(workspace: Workspace) -> None:
         (path.parent / "unfinished").touch()
 
     assert workspace.plumb("affected", "--base", "HEAD").returncode == 0
-    assert workspace.calls() == ["query", "info"] * 2
+    assert workspace.calls() == ["query"] * 2
 
 
 def started(workspace: Workspace, *arguments: str, calls: int) -> subprocess.Popen[str]:
@@ -243,7 +244,7 @@ def test_an_interruption_is_exit_8_and_the_next_run_is_right(
 def test_a_termination_reaches_the_bazel_that_runs_tests(workspace: Workspace) -> None:
     workspace.write("one.test", "2")
     workspace.write("slow_test", "")
-    process = started(workspace, "--run", calls=5)
+    process = started(workspace, "--run", calls=3)
     process.terminate()
     process.communicate(timeout=20)
 

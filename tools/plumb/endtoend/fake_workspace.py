@@ -11,14 +11,14 @@ FAKE = '''#!{python}
 """Stands in for Bazel: prints as graph what the files *.test of the workspace declare."""
 import pathlib, subprocess, sys, time
 root = pathlib.Path.cwd()
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("bazel 7.7.1"))
 command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
 with open({log!r}, "a") as log:
     log.write(command + "\\n")
 while (root / "slow").exists():
     time.sleep(0.05)
-if command == "info":
-    print("release 7.7.1")
-elif command == "test":
+if command == "test":
     while (root / "slow_test").exists():
         time.sleep(0.05)
     with open("listed", "w") as listed:
@@ -54,6 +54,7 @@ class Workspace:
         fake = FAKE.format(python=sys.executable, log=str(self.log), path=sys.path)
         for path, text in {
             "WORKSPACE": "",
+            "BUILD": "",
             "tools/bazel": fake,
             "one.test": "1",
             "two_gpu.test": "1",

@@ -23,11 +23,12 @@ from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.history.store import open_store
 from tools.plumb.history.summary import Summary, runs, summaries
 from tools.plumb.limits import finite
+from tools.plumb.pair import load_both
 from tools.plumb.plan import balance, config, report
 from tools.plumb.plan.choose import Chosen, choose
 from tools.plumb.plan.job import Job, Pool
 from tools.plumb.plan.plan import Plan, make
-from tools.plumb.revision import Loader, load_both
+from tools.plumb.revision import Loader
 
 _EPILOG = """
 [bold]Examples[/bold]

@@ -1,37 +1,82 @@
 """Times plumb against Bazel's own queries: `tools/bazel run //tools/plumb/speed -- --targets 2000`.
 
-Each size is a synthetic workspace of its own, with a private Bazel server for each side.
+Each size is a synthetic workspace of its own, with a private Bazel server for each side. Both are
+asked in the same state: both servers cold or both warm, after the same edit.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 from tools.plumb import bazel
+from tools.plumb.speed.servers import Server
 
 _HERE = Path(__file__).resolve()
 _PER_PACKAGE = 100
 _HEAD = 'package(default_visibility = ["//visibility:public"])\n'
+_EVERYTHING = ("query", "//...")
+_SOURCE, _PACKAGE = "g0/p0/s0.txt", "g0/p0/BUILD"
+_USERS = {_SOURCE: "//g0/p0:s0.txt", _PACKAGE: "//g0/p0:all"}
+_PLUMB = [sys.executable, "-m", "tools.plumb", "affected", "--format", "json", "--base", "HEAD"]
 
 
-# What is edited, by the file's name: of a source its text, of a BUILD file an attribute.
-EDITS = {"s0.txt": ("\n", " edited\n"), "BUILD": ('["t.sh"]', '["t.sh"], args = ["x"]')}
+@dataclass(frozen=True)
+class State:
+    """Before a question. edited: a file. warm: whether both servers have answered before.
+
+    known: whether the base's graph is cached. times: how often it is asked, each after an edit.
+    """
+
+    name: str
+    edited: str
+    warm: bool
+    known: bool
+    times: int = 1
+
+
+STATES = (
+    State("nothing known", _PACKAGE, warm=False, known=False),
+    State("base known, servers cold, a source edited", _SOURCE, warm=False, known=True),
+    State("base known, servers cold, a BUILD file edited", _PACKAGE, warm=False, known=True),
+    State("base known, servers warm, a source edited", _SOURCE, warm=True, known=True, times=5),
+    State(
+        "base known, servers warm, a BUILD file edited", _PACKAGE, warm=True, known=True, times=5
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Timed:
-    """seconds: wall-clock; peak: memory of the process itself in MiB, without Bazel's server."""
+    """seconds: wall-clock. cpu: processor seconds, Bazel's server too. peak: memory in MiB.
+
+    peak is that of the process itself, without Bazel's server.
+    """
 
     seconds: float
+    cpu: float
     peak: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured in one state, medians of all times. memory: of plumb's server in MiB."""
+
+    query: Timed
+    rdeps: Timed | None
+    stream: Timed | None
+    plumb: Timed
+    memory: float
 
 
 def write(root: Path, targets: int) -> None:
@@ -62,9 +107,11 @@ def write(root: Path, targets: int) -> None:
             (folder / f"s{n}.txt").write_text(f"{number} {n}\n")
 
 
-def timed(command: list[str], root: Path, **variables: str) -> Timed:
-    """Runs a command. Raises CalledProcessError with its words if it fails."""
-    start = time.monotonic()
+def timed(
+    command: Sequence[str], root: Path, server: Callable[[], Server], **variables: str
+) -> Timed:
+    """Runs a command that may start or ask `server`. Raises CalledProcessError if it fails."""
+    start, before = time.monotonic(), server().cpu()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,
@@ -76,79 +123,139 @@ def timed(command: list[str], root: Path, **variables: str) -> Timed:
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - start
         errors.seek(0)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command, stderr=errors.read())
-    return Timed(time.monotonic() - start, usage.ru_maxrss / 1024)
+    cpu = usage.ru_utime + usage.ru_stime + server().cpu() - before
+    return Timed(seconds, cpu, usage.ru_maxrss / 1024)
 
 
-def measure(folder: Path, entry: Path, targets: int) -> Iterator[str]:
-    """A line of figures a question, for a workspace of so many targets."""
-    root = folder / "workspace"
-    write(root, targets)
-    identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
-    for arguments in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "x"]):
-        subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
-    variables = {
-        "XDG_CACHE_HOME": str(folder / "caches"),
-        bazel.ENTRY_VARIABLE: str(entry),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    user = bazel.Bazel(entry, folder / "user")
-    # As plumb asks, but for reading the answer: the least that plumb can take.
-    stream = bazel.Bazel(entry, folder / "stream", short_run=True)
-    ask = [sys.executable, "-m", "tools.plumb", "affected", "--base", "HEAD", "--format", "json"]
-    whole = "query", "//..."
-    source, package = root / "g0/p0/s0.txt", root / "g0/p0/BUILD"
-    rdeps = "query", "kind('.*_test rule', rdeps(//..., //g0/p0:s0.txt))"
-    try:
-        for question, edited, asked in (
-            ("first", source, whole),
-            ("same base, a source edited", source, rdeps),
-            ("same base, a BUILD file edited", package, whole),
-        ):
-            edited.write_text(edited.read_text().replace(*EDITS[edited.name], 1))
-            query = timed(user.command(*asked), root)
-            floor = timed(stream.command(*bazel.QUERY), root) if asked is whole else None
-            plumb = timed(ask, root, **variables)
-            yield _row(targets, question, query, floor, plumb)
-    finally:
-        bases = [folder / "user", folder / "stream"]
-        bases += (folder / "caches").glob("plumbline/plumb/*/output_base")
+class Bench:
+    """One workspace, and the servers of both sides."""
+
+    def __init__(self, folder: Path, entry: Path, targets: int) -> None:
+        self.root, self._caches = folder / "workspace", folder / "caches"
+        self._entry = folder / "bazel"
+        # With plumb's own cache folder, tools/bazel would make itself a Bazel first.
+        cache = os.environ.get("XDG_CACHE_HOME")
+        kept = "unset XDG_CACHE_HOME" if cache is None else f"export XDG_CACHE_HOME={cache!r}"
+        self._entry.write_text(f'#!/bin/sh\n{kept}\nexec {shlex.quote(str(entry))} "$@"\n')
+        self._entry.chmod(0o755)
+        self._query = bazel.Bazel(self._entry, folder / "user")
+        # As plumb asks, but for reading the answer: the least that a first question can take.
+        self._stream = bazel.Bazel(self._entry, folder / "stream", short_run=True)
+        write(self.root, targets)
+        identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
+        for arguments in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "x"]):
+            command = ["git", *identity, *arguments]
+            subprocess.run(command, cwd=self.root, check=True, capture_output=True)
+        self._edits = 0
+
+    def measure(self, state: State) -> Row:
+        """Asks all sides in that state."""
+        if state.known:
+            # As a job of the main branch does.
+            self._plumb("--head", "HEAD")
+        asked = [self._once(state) for _ in range(state.times)]
+        memory = max(row.memory for row in asked)
+        sides = ([r.query for r in asked], [r.rdeps for r in asked], [r.stream for r in asked])
+        query, rdeps, stream = (_middle(side) for side in sides)
+        plumb = _middle([row.plumb for row in asked])
+        assert query is not None and plumb is not None
+        return Row(query, rdeps, stream, plumb, memory)
+
+    def _once(self, state: State) -> Row:
+        if not state.warm:
+            self.shut_down()
+        self._edit(state.edited)
+        server = partial(Server, self._query.output_base)
+        query = timed(self._query.command(*_EVERYTHING), self.root, server)
+        rdeps = stream = None
+        if state.warm:
+            tests = f"kind('.*_test rule', rdeps(//..., {_USERS[state.edited]}))"
+            rdeps = timed(self._query.command("query", tests), self.root, server)
+        if not state.known:
+            command = self._stream.command(*bazel.QUERY, "--noproto:default_values", "//...:*")
+            stream = timed(command, self.root, partial(Server, self._stream.output_base))
+        plumb = self._plumb()
+        return Row(query, rdeps, stream, plumb, self._own_server().peak())
+
+    def _edit(self, path: str) -> None:
+        self._edits += 1
+        file = self.root / path
+        text = subprocess.check_output(["git", "show", f"HEAD:{path}"], cwd=self.root, text=True)
+        said = f'["t.sh"], args = ["{self._edits}"]'
+        edited = text.replace('["t.sh"]', said, 1) if path == _PACKAGE else f"{self._edits}\n"
+        file.write_text(edited)
+
+    def _own_server(self) -> Server:
+        return Server(next((self._caches / "plumbline/plumb").glob("*/output_base"), None))
+
+    def _plumb(self, *more: str) -> Timed:
+        variables = {
+            "XDG_CACHE_HOME": str(self._caches),
+            bazel.ENTRY_VARIABLE: str(self._entry),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        (self._caches / "plumbline/plumb").mkdir(parents=True, exist_ok=True)
+        return timed([*_PLUMB, *more], self.root, self._own_server, **variables)
+
+    def shut_down(self) -> None:
+        """Ends the servers of all sides."""
+        bases = [self._query.output_base, self._stream.output_base]
+        bases += (self._caches / "plumbline/plumb").glob("*/output_base")
         for base in bases:
-            command = [str(entry), f"--output_base={base}", "shutdown"]
-            subprocess.run(command, cwd=root, check=False, capture_output=True)
+            command = [str(self._entry), f"--output_base={base}", "shutdown"]
+            subprocess.run(command, cwd=self.root, check=False, capture_output=True)
 
 
-def _row(targets: int, question: str, query: Timed, floor: Timed | None, plumb: Timed) -> str:
-    stream = f"{floor.seconds:8.1f}" if floor else f"{'-':>8}"
-    ratio = f"{plumb.seconds / floor.seconds:9.2f}" if floor else f"{'-':>9}"
-    return (
-        f"{targets:8} {question:32}{query.seconds:8.1f}{stream}{plumb.seconds:8.1f}"
-        f"{plumb.seconds / query.seconds:9.2f}{ratio}{plumb.peak:7.0f}"
+def _middle(found: Sequence[Timed | None]) -> Timed | None:
+    known = [one for one in found if one is not None]
+    if not known:
+        return None
+    return Timed(
+        median(one.seconds for one in known),
+        median(one.cpu for one in known),
+        max(one.peak for one in known),
     )
+
+
+def lines(targets: int, state: State, row: Row) -> Iterator[str]:
+    """The row of a table, as GitHub's Markdown has it."""
+    cells = [f"{targets:,}", state.name]
+    for timed in (row.query, row.rdeps, row.stream, row.plumb):
+        cells.append(f"{timed.seconds:.2f}" if timed else "")
+    cells.append(f"{row.plumb.seconds / row.query.seconds:.2f}")
+    cells += [f"{row.query.cpu:.1f}", f"{row.plumb.cpu:.1f}"]
+    cells.append(f"{row.plumb.cpu / row.query.cpu:.2f}")
+    cells += [f"{row.plumb.peak:.0f}", f"{row.memory:.0f}"]
+    yield f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     """Prints a table.
 
-    query: `bazel query //...`, or rdeps of the source where that is edited. stream: Bazel writing
-    the graph that plumb reads.
+    query: `bazel query //...`. rdeps: of what was edited. stream: Bazel writing the graph that a
+    first question reads. cpu: processor seconds, with those of the server.
     """
     parser = argparse.ArgumentParser(prog="speed", description=__doc__)
     parser.add_argument("--targets", type=int, nargs="*", default=[2000, 20000, 100000])
     options = parser.parse_args()
     repository = _HERE.parents[3]
     entry = bazel.find_entry(repository, repository)
-    print(f"{'':41}{'seconds':^24}{'plumb to':^18}{'plumb':>7}")
-    print(
-        f"{'targets':>8} {'question':32}{'query':>8}{'stream':>8}{'plumb':>8}"
-        f"{'query':>9}{'stream':>9}{'MiB':>7}"
-    )
+    names = ["targets", "state", "query", "rdeps", "stream", "plumb", "ratio"]
+    names += ["query's cpu", "plumb's cpu", "ratio", "plumb's MiB", "its server's MiB"]
+    print(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}")
     for targets in options.targets:
         with tempfile.TemporaryDirectory(prefix="plumb-speed-") as folder:
-            for row in measure(Path(folder), entry, targets):
-                print(row, flush=True)
+            bench = Bench(Path(folder), entry, targets)
+            try:
+                for state in STATES:
+                    for line in lines(targets, state, bench.measure(state)):
+                        print(line, flush=True)
+            finally:
+                bench.shut_down()
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ _STEERING_FILES = (
     ".bazelignore",
     "tools/bazel",
 )
-_BUILD_FILES = ("BUILD", "BUILD.bazel")
+BUILD_FILES = ("BUILD", "BUILD.bazel")
 # What it hides shows in the graph.
 _IGNORED = ".bazelignore"
 _VERSION, _ENTRY = ".bazelversion", "tools/bazel"
@@ -51,7 +51,8 @@ class SteeringInputs:
     repositories.
     locks: name of a pip hub, such as 'pip', to the path of its lock.
     labels: targets that options of .bazelrc name, such as a platform.
-    options: the lines of .bazelrc. configs: names that they define for --config.
+    options: the lines of .bazelrc, which `rc_files` hold. configs: names that they define for
+    --config.
     repositories: name of one that WORKSPACE defines by itself to a digest of its definition.
     opaque: those of them that may refer to any other.
     back: an external repository's name to the labels that its definition refers back to.
@@ -63,6 +64,7 @@ class SteeringInputs:
     locks: dict[str, str] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     options: list[rc.Line] = field(default_factory=list)
+    rc_files: list[str] = field(default_factory=list)
     configs: set[str] = field(default_factory=set)
     repositories: dict[str, str] = field(default_factory=dict)
     opaque: set[str] = field(default_factory=set)
@@ -81,7 +83,7 @@ def is_workspace(files: FileTable) -> bool:
 
 def is_build_file(path: str) -> bool:
     """True for a file that declares a package."""
-    return posixpath.basename(path) in _BUILD_FILES
+    return posixpath.basename(path) in BUILD_FILES
 
 
 def is_loaded_file(path: str) -> bool:
@@ -102,6 +104,7 @@ def read(files: FileTable) -> SteeringInputs:
     own_names = found.own_names = own_names_of(files)
     options = rc_files.read(files)
     found.options, found.labels, found.configs = options.lines, options.labels, options.configs
+    found.rc_files = options.files
     todo = [path for path in _STEERING_FILES if files.is_file(path)]
     while todo:
         path = todo.pop()

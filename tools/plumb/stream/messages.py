@@ -61,7 +61,10 @@ _MESSAGES = {
     "RuleOutline": (
         "1 string name, 2 string rule_class, 5 string* rule_input, 14 string* definition_stack"
     ),
-    "SourceFile": "1 string name, 5 string* visibility_label",
+    "SourceFile": (
+        "1 string name, 3 string* subinclude, 5 string* visibility_label, "
+        "9 bool package_contains_errors"
+    ),
     "GeneratedFile": "1 string name, 2 string generating_rule",
     "PackageGroup": (
         "1 string name, 2 string* contained_package, 3 string* included_package_group"

@@ -13,8 +13,8 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from tools.plumb.graph import attributes_of, value_of
 from tools.plumb.stream import messages
+from tools.plumb.stream.from_json import attributes_of, value_of
 
 # How many of the last chunks stay unpacked.
 _OPEN_CHUNKS = 16

@@ -5,7 +5,7 @@ Of each message only the label, the class and the deps are taken; its attributes
 
 from __future__ import annotations
 
-import json
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,28 +15,22 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from tools.plumb import graph
-from tools.plumb.graph import (
-    DEFINED,
-    DEFINITION,
-    GENERATED,
-    GROUP,
-    RULE,
-    SELECTS,
-    SHIFTS,
-    SOURCE,
-    Target,
-)
+from tools.plumb.graph import DEFINED, DEFINITION, GENERATED, GROUP, RULE, SELECTS, SHIFTS, SOURCE
 from tools.plumb.stream import messages
-from tools.plumb.stream.packed import Chunks, Packed, value
+from tools.plumb.stream.columns import KINDS, NO_PLACE, ROW_BYTES, Columns, Lazy
+from tools.plumb.stream.from_json import is_condition, name_of, place_of
+from tools.plumb.stream.packed import Chunks, value
 
-ROW_BYTES = 16
 _CHUNK = 1 << 18
 _READ = 1 << 20
-# What is asked of every test and of every suite.
-_WANTED = frozenset({"tags", "exec_properties"})
+# What is asked of every test and of every suite, and what it is where Bazel does not say.
+_WANTED: Mapping[str, Any] = {"tags": [], "exec_properties": None}
 # How a field selector_list of an attribute starts; other bytes may look like it.
 _SELECTOR = b"\xaa\x01"
-_SHIFT = graph.TRANSITION.encode()
+# A rule with a transition depends on this list, whether or not its attributes are written.
+_SHIFT = b"allowlists/function_transition_allowlist"
+_KIND = {kind: number for number, kind in enumerate(KINDS)}
+_NO_TABLE: tuple[Any, ...] = ()
 
 
 def read(stream: IO[bytes], release: str = "") -> graph.Graph:
@@ -50,8 +44,7 @@ def read(stream: IO[bytes], release: str = "") -> graph.Graph:
             builder.add(message)
     except DecodeError as error:
         raise ValueError(f"not a stream of targets: {error}") from error
-    builder.close()
-    return graph.Graph(builder.targets, release)
+    return graph.Graph(Lazy(builder.columns()), release, builder.loads)
 
 
 def delimited(stream: IO[bytes]) -> Iterator[bytes]:
@@ -85,81 +78,163 @@ def delimited(stream: IO[bytes]) -> Iterator[bytes]:
 
 @dataclass
 class _Builder:
-    targets: dict[str, Target] = field(default_factory=dict)
-    chunks: Chunks = field(default_factory=Chunks)
+    loads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _chunks: Chunks = field(default_factory=Chunks)
     _open: list[bytes] = field(default_factory=list)
     _length: int = 0
-    _names: dict[str, str] = field(default_factory=dict)
-    _known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    # A label as Bazel writes it, and as we do, to its number.
+    _written: dict[str, int] = field(default_factory=dict)
+    _labels: dict[str, int] = field(default_factory=dict)
+    _of: array[int] = field(default_factory=lambda: array("I"))
+    _kinds: bytearray = field(default_factory=bytearray)
+    _traits: bytearray = field(default_factory=bytearray)
+    _rows: list[bytes] = field(default_factory=list)
+    _classes: array[int] = field(default_factory=lambda: array("I"))
+    _class_names: dict[str, int] = field(default_factory=dict)
+    _known: array[int] = field(default_factory=lambda: array("I"))
+    _tables: list[Mapping[str, Any]] = field(default_factory=list)
+    _table_of: dict[Any, int] = field(default_factory=dict)
+    _starts: array[int] = field(default_factory=lambda: array("I", [0]))
+    _deps: array[int] = field(default_factory=lambda: array("I"))
+    _places: array[int] = field(default_factory=lambda: array("I"))
 
     def add(self, message: bytes) -> None:
         """Takes a Target message."""
         outline = messages.Outline.FromString(message)
-        row = blake2b(message, digest_size=ROW_BYTES).digest()
+        self._rows.append(blake2b(message, digest_size=ROW_BYTES).digest())
         kind = outline.type
         if kind == messages.RULE:
-            target = self._rule(message, outline.rule, row)
+            self._rule(message, outline.rule)
         elif kind == messages.SOURCE_FILE:
             file = outline.source_file
-            access = self._shared({"visibility": list(file.visibility_label)})
-            target = Target(self._name(file.name), SOURCE, "", access, (), row, 0)
+            if file.HasField("package_contains_errors"):
+                # Only the BUILD file of a package is said to.
+                self._package(file)
+            access = tuple(file.visibility_label)
+            self._target(file.name, SOURCE, self._table((access,), self._visibility, access))
         elif kind == messages.GENERATED_FILE:
             made = outline.generated_file
-            maker = (self._name(made.generating_rule),)
-            target = Target(self._name(made.name), GENERATED, "", self._shared({}), maker, row, 0)
+            self._deps.append(self._number(made.generating_rule))
+            self._target(made.name, GENERATED, self._table(_NO_TABLE, dict))
         elif kind == messages.PACKAGE_GROUP:
             group = json_format.MessageToDict(outline.package_group)
-            target = Target(self._name(group.pop("name")), GROUP, "", group, (), row, 0)
+            name = group.pop("name")
+            self._target(name, GROUP, self._table(("group", name), lambda: group))
         elif kind == messages.ENVIRONMENT_GROUP:
-            name = self._name(outline.environment_group.name)
-            target = Target(name, GROUP, "", self._shared({}), (), row, 0)
+            self._target(outline.environment_group.name, GROUP, self._table(_NO_TABLE, dict))
         else:
             raise ValueError(f"unknown kind of target in Bazel's output: {kind!r}")
-        self.targets[target.label] = target
 
-    def close(self) -> None:
-        """Packs what is still open."""
-        if self._open:
-            self.chunks.add(b"".join(self._open))
-            self._open, self._length = [], 0
+    def columns(self) -> Columns:
+        """All that was added."""
+        self._close()
+        rows, places = b"".join(self._rows), self._places
+        return Columns(
+            list(self._labels),
+            self._of,
+            bytes(self._kinds),
+            bytes(self._traits),
+            self._classes,
+            self._known,
+            self._starts,
+            self._deps,
+            list(self._class_names),
+            self._tables,
+            lambda: rows,
+            lambda: places,
+            self._chunks,
+        )
 
-    def _rule(self, message: bytes, outline: Any, row: bytes) -> Target:
-        name, rule_class = self._name(outline.name), outline.rule_class
-        deps = {self._name(label) for label in outline.rule_input}
-        known: dict[str, Any] = {}
+    def _rule(self, message: bytes, outline: Any) -> None:
+        rule_class = outline.rule_class
+        deps = [self._number(label) for label in outline.rule_input]
         traits = SHIFTS if _SHIFT in message else 0
-        asked = rule_class.endswith("_test") or rule_class == graph.SUITE
+        asked = graph.is_test_class(rule_class) or rule_class == graph.SUITE
         selects = _SELECTOR in message
+        tags: Any = None
+        properties: Any = None
         if asked or selects:
             for attribute in messages.Target.FromString(message).rule.attribute:
                 if selects and attribute.HasField("selector_list"):
                     traits |= SELECTS
-                    deps |= self._conditions(attribute.selector_list)
-                if asked and attribute.name in _WANTED:
-                    known[attribute.name] = value(attribute)
-        if place := graph.place_of(outline.definition_stack):
-            known[DEFINITION] = place
+                    deps += self._conditions(attribute.selector_list)
+                if asked and attribute.name == "tags":
+                    tags = attribute
+                elif asked and attribute.name == "exec_properties":
+                    properties = attribute
+        place = place_of(outline.definition_stack)
+        if place:
             traits |= DEFINED
-        packed = Packed(self.chunks, self._keep(message), self._shared(known))
-        return Target(name, RULE, rule_class, packed, tuple(sorted(deps)), row, traits)
+        key: tuple[Any, ...] = (asked, place)
+        if asked:
+            key += tags and tags.SerializeToString(), properties and properties.SerializeToString()
+        table = self._table(key, self._often_asked, asked, place, tags, properties)
+        self._deps.extend(dict.fromkeys(deps))
+        self._target(outline.name, RULE, table, rule_class, traits, self._keep(message))
 
-    def _conditions(self, selector_list: Any) -> set[str]:
+    def _target(
+        self,
+        name: str,
+        kind: str,
+        table: int,
+        rule_class: str = "",
+        traits: int = 0,
+        place: tuple[int, int, int] = NO_PLACE,
+    ) -> None:
+        self._of.append(self._number(name))
+        self._kinds.append(_KIND[kind])
+        self._traits.append(traits)
+        self._classes.append(self._class_names.setdefault(rule_class, len(self._class_names)))
+        self._known.append(table)
+        self._starts.append(len(self._deps))
+        self._places.extend(place)
+
+    def _package(self, file: Any) -> None:
+        package = graph.package_of(name_of(file.name))
+        self.loads[package] = tuple(map(name_of, file.subinclude))
+
+    def _conditions(self, selector_list: Any) -> list[int]:
         labels = (entry.label for part in selector_list.elements for entry in part.entries)
-        return {self._name(label) for label in labels if graph.is_condition(label)}
+        return [self._number(label) for label in labels if is_condition(label)]
+
+    def _table(self, key: Any, make: Any, *given: Any) -> int:
+        found = self._table_of.get(key)
+        if found is None:
+            found = self._table_of[key] = len(self._tables)
+            self._tables.append(make(*given))
+        return found
+
+    @staticmethod
+    def _visibility(labels: tuple[str, ...]) -> Mapping[str, Any]:
+        return {"visibility": list(labels)}
+
+    @staticmethod
+    def _often_asked(asked: bool, place: str, tags: Any, properties: Any) -> Mapping[str, Any]:
+        found = {DEFINITION: place} if place else {}
+        if asked:
+            given = {"tags": tags, "exec_properties": properties}
+            found |= {
+                name: default if given[name] is None else value(given[name])
+                for name, default in _WANTED.items()
+            }
+        return found
+
+    def _close(self) -> None:
+        if self._open:
+            self._chunks.add(b"".join(self._open))
+            self._open, self._length = [], 0
 
     def _keep(self, message: bytes) -> tuple[int, int, int]:
         if self._length + len(message) > _CHUNK:
-            self.close()
+            self._close()
         start = self._length
         self._open.append(message)
         self._length += len(message)
-        return len(self.chunks.packed), start, self._length
+        return len(self._chunks.packed), start, self._length
 
-    def _name(self, label: str) -> str:
-        found = self._names.get(label)
+    def _number(self, label: str) -> int:
+        found = self._written.get(label)
         if found is None:
-            found = self._names[label] = graph.name_of(label)
+            name = name_of(label)
+            found = self._written[label] = self._labels.setdefault(name, len(self._labels))
         return found
-
-    def _shared(self, known: dict[str, Any]) -> Mapping[str, Any]:
-        return self._known.setdefault(json.dumps(known), known)

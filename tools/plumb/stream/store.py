@@ -12,121 +12,119 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from tools.plumb.graph import GENERATED, GROUP, RULE, SOURCE, Graph, Target
-from tools.plumb.stream.packed import Chunks, Packed
-from tools.plumb.stream.read import ROW_BYTES
+from tools.plumb.graph import Graph, Target
+from tools.plumb.stream.columns import KINDS, NO_PLACE, ROW_BYTES, Columns, Lazy
+from tools.plumb.stream.packed import Chunks
 
-_MAGIC = b"plumb\x01"
-_KINDS = (RULE, SOURCE, GENERATED, GROUP)
+_MAGIC = b"plumb\x02"
 # Labels hold any character but this.
 _BETWEEN = "\0"
 _NUMBERS = struct.Struct("<IQ")
-# Of a target that was not read from a stream.
-_NO_ROW = bytes(ROW_BYTES)
-_NO_PLACE = (0xFFFFFFFF, 0, 0)
+_COLUMNS = 12
 
 
-def dump(graph: Graph) -> bytes:
-    """The graph as bytes."""
-    targets = list(graph.targets.values())
-    pieces = _pieces(targets)
-    labels = {label: number for number, label in enumerate(graph.targets)}
-    for label in sorted(graph.leaves):
-        labels[label] = len(labels)
-    classes, known = _Table(), _Table()
-    columns = [
-        _BETWEEN.join(labels).encode(errors="surrogateescape"),
-        bytes(_KINDS.index(target.kind) for target in targets),
-        bytes(target.all_traits for target in targets),
-        b"".join(target.row or _NO_ROW for target in targets),
-        _numbers(classes.number(target.rule_class) for target in targets),
-        _numbers(known.number(_known(target)) for target in targets),
-        _numbers(len(target.deps) for target in targets),
-        _numbers(labels[dep] for target in targets for dep in target.deps),
-        _numbers(n for target in targets for n in _place(target)),
-    ]
+def dump(graph: Graph, about: Mapping[str, Any]) -> bytes:
+    """The graph as bytes. about: what else to keep, as JSON has it."""
+    targets = graph.targets
+    columns = targets.columns if isinstance(targets, Lazy) else _columns(targets.values())
+    starts, users = columns.by_label()
     header = {
+        "about": about,
         "release": graph.release,
-        "targets": len(targets),
-        "classes": list(classes.numbers),
-        "known": list(known.numbers),
+        "targets": len(columns.of),
+        "classes": columns.class_names,
+        "tables": columns.tables,
+        "loads": graph.loads,
     }
-    packed = [zlib.compress(part, level=1) for part in [json.dumps(header).encode(), *columns]]
-    body = b"".join(_NUMBERS.pack(0, len(part)) + part for part in [*packed, *pieces])
+    parts = [
+        json.dumps(header).encode(),
+        _BETWEEN.join(columns.labels).encode(errors="surrogateescape"),
+        columns.kinds,
+        columns.traits,
+        columns.rows(),
+        *map(_bytes, (columns.of, columns.classes, columns.known, columns.starts, columns.deps)),
+        *map(_bytes, (columns.places(), starts, users)),
+    ]
+    return join([*(zlib.compress(part, level=1) for part in parts), *columns.chunks.packed])
+
+
+def join(parts: Sequence[bytes]) -> bytes:
+    """The parts as one, in a form that shows damage."""
+    body = b"".join(_NUMBERS.pack(0, len(part)) + part for part in parts)
     return _MAGIC + _NUMBERS.pack(zlib.crc32(body), len(body)) + body
 
 
-def load(data: bytes) -> Graph:
-    """The graph that `dump` wrote. Raises ValueError if the bytes are not one, or an empty one."""
-    parts = _parts(data)
+def load(data: bytes) -> tuple[Graph, dict[str, Any]]:
+    """The graph that `dump` wrote, and what was kept with it.
+
+    Raises ValueError if the bytes are not one, or an empty one.
+    """
+    parts = split(data)
     header = json.loads(zlib.decompress(parts[0]))
     if not header["targets"] or not header["release"]:
         raise ValueError("not a graph: no target or no release of Bazel")
-    columns = [zlib.decompress(part) for part in parts[1:10]]
-    return Graph(_targets(header, columns, Chunks(parts[10:])), header["release"])
+    return Graph(Lazy(_unpacked(header, parts)), header["release"], _loads(header)), header["about"]
 
 
-def _targets(
-    header: Mapping[str, Any], columns: Sequence[bytes], chunks: Chunks
-) -> dict[str, Target]:
-    labels = columns[0].decode(errors="surrogateescape").split(_BETWEEN)
-    kinds, traits, rows = columns[1:4]
-    classes, known, counts, deps, places = map(_array, columns[4:9])
-    names = [sys.intern(name) for name in header["classes"]]
-    tables = [json.loads(text) for text in header["known"]]
-    targets, used = {}, 0
-    for n in range(header["targets"]):
-        kind, label, count = _KINDS[kinds[n]], labels[n], counts[n]
-        attributes: Mapping[str, Any] = tables[known[n]]
-        place = places[3 * n], places[3 * n + 1], places[3 * n + 2]
-        if place != _NO_PLACE:
-            attributes = Packed(chunks, place, attributes)
-        row = rows[n * ROW_BYTES : (n + 1) * ROW_BYTES]
-        targets[label] = Target(
-            label,
-            kind,
-            names[classes[n]],
-            attributes,
-            tuple([labels[dep] for dep in deps[used : used + count]]),
-            b"" if row == _NO_ROW else row,
-            traits[n],
-        )
-        used += count
-    return targets
+def _loads(header: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {package: tuple(labels) for package, labels in header["loads"].items()}
 
 
-class _Table:
-    """Numbers the values that it is given."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, value: str) -> int:
-        """The number of `value`, a new one if it is new."""
-        return self.numbers.setdefault(value, len(self.numbers))
-
-
-def _pieces(targets: Iterable[Target]) -> list[bytes]:
-    packed = (t.attributes for t in targets if isinstance(t.attributes, Packed))
-    first = next(packed, None)
-    return first.chunks.packed if first is not None else []
-
-
-def _known(target: Target) -> str:
-    attributes = target.attributes
-    return json.dumps(attributes.known if isinstance(attributes, Packed) else attributes)
-
-
-def _place(target: Target) -> tuple[int, int, int]:
-    attributes = target.attributes
-    return attributes.place if isinstance(attributes, Packed) else _NO_PLACE
+def _unpacked(header: Mapping[str, Any], parts: list[bytes]) -> Columns:
+    labels, kinds, traits = map(zlib.decompress, parts[1:4])
+    numbers = {n: _array(zlib.decompress(parts[n])) for n in (5, 6, 7, 8, 9, 11, 12)}
+    return Columns(
+        labels.decode(errors="surrogateescape").split(_BETWEEN),
+        numbers[5],
+        kinds,
+        traits,
+        numbers[6],
+        numbers[7],
+        numbers[8],
+        numbers[9],
+        header["classes"],
+        header["tables"],
+        lambda: zlib.decompress(parts[4]),
+        lambda: _array(zlib.decompress(parts[10])),
+        Chunks(parts[_COLUMNS + 1 :]),
+        (numbers[11], numbers[12]),
+    )
 
 
-def _numbers(values: Iterable[int]) -> bytes:
-    made = array("I", values)
+def _columns(targets: Iterable[Target]) -> Columns:
+    """Columns of targets that are made already."""
+    found = list(targets)
+    labels = {target.label: number for number, target in enumerate(found)}
+    for target in found:
+        for dep in target.deps:
+            labels.setdefault(dep, len(labels))
+    classes: dict[str, int] = {}
+    places = array("I", NO_PLACE * len(found))
+    rows = b"".join(target.row or bytes(ROW_BYTES) for target in found)
+    return Columns(
+        list(labels),
+        array("I", range(len(found))),
+        bytes(KINDS.index(target.kind) for target in found),
+        bytes(target.all_traits for target in found),
+        array("I", [classes.setdefault(target.rule_class, len(classes)) for target in found]),
+        array("I", range(len(found))),
+        array("I", accumulate((len(target.deps) for target in found), initial=0)),
+        array("I", [labels[dep] for target in found for dep in target.deps]),
+        list(classes),
+        [dict(target.attributes) for target in found],
+        lambda: rows,
+        lambda: places,
+        Chunks(),
+    )
+
+
+def _bytes(values: array[int]) -> bytes:
+    made = values
     if sys.byteorder != "little":
+        made = array("I", values)
         made.byteswap()
     return made.tobytes()
 
@@ -139,7 +137,8 @@ def _array(column: bytes) -> array[int]:
     return made
 
 
-def _parts(data: bytes) -> list[bytes]:
+def split(data: bytes) -> list[bytes]:
+    """What `join` was given. Raises ValueError if the bytes are not what it made."""
     start = len(_MAGIC) + _NUMBERS.size
     if not data.startswith(_MAGIC) or len(data) < start:
         raise ValueError("not a graph: another kind of file")

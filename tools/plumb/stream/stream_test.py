@@ -8,7 +8,7 @@ import pytest
 
 from tools.plumb import graph
 from tools.plumb.graph import DEFINED, SELECTS, SHIFTS, Graph, Target
-from tools.plumb.stream import read, store
+from tools.plumb.stream import from_json, read, store
 from tools.plumb.stream.packed import Packed
 from tools.plumb.stream.write import delimited
 from tools.plumb.synthetic import graph as made_up
@@ -63,9 +63,9 @@ def streamed(*targets: dict[str, Any]) -> Graph:
 
 
 def test_the_stream_gives_what_bazels_json_gives() -> None:
-    from_json = graph.parse([json.dumps(target) for target in TARGETS])
+    written = from_json.parse([json.dumps(target) for target in TARGETS])
 
-    assert dict(streamed(*TARGETS).targets) == dict(from_json.targets)
+    assert dict(streamed(*TARGETS).targets) == dict(written.targets)
 
 
 def test_what_every_answer_needs_is_known_without_decoding() -> None:
@@ -78,11 +78,12 @@ def test_what_every_answer_needs_is_known_without_decoding() -> None:
         "exec_properties": None,
         graph.DEFINITION: "a/b.bzl:5:14: <toplevel>",
     }
-    assert target.all_traits == SELECTS | DEFINED and found.leaves == {"//a:é", "//c:gpu"}
+    assert target.all_traits == SELECTS | DEFINED and found.index.leaves == {"//a:é", "//c:gpu"}
 
 
 def test_traits_are_the_same_as_those_of_decoded_attributes() -> None:
-    shifts = {"name": graph.TRANSITION, "type": "LABEL", "stringValue": "//x"}
+    allowed = "@bazel_tools//tools/allowlists/function_transition_allowlist:x"
+    shifts = {"name": graph.TRANSITION, "type": "LABEL", "stringValue": allowed}
     for attributes in ([], ATTRIBUTES, [shifts]):
         rule = {"type": "RULE", "rule": {**TARGETS[1]["rule"], "attribute": attributes}}
         target = streamed(rule).targets["//a:l"]
@@ -119,9 +120,11 @@ def test_messages_that_straddle_reads_are_whole(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("found", [streamed(*TARGETS), made_up(py_test("//a:t", ["//a:x"]))])
 def test_a_graph_survives_the_cache(found: Graph) -> None:
-    again = store.load(store.dump(found))
+    again, about = store.load(store.dump(found, {"a": 1}))
 
     assert (dict(again.targets), again.release) == (dict(found.targets), "release 7.7.1")
+    assert about == {"a": 1} and again.index.leaves == found.index.leaves
+    assert {*again.index.users("//a:x")} == {*found.index.users("//a:x")}
     for label, target in again.targets.items():
         assert target.same_as(found.targets[label])
         assert target.all_traits == found.targets[label].all_traits
@@ -129,7 +132,7 @@ def test_a_graph_survives_the_cache(found: Graph) -> None:
 
 @pytest.mark.parametrize("at", [3, 20, -1])
 def test_bytes_that_are_damaged_are_no_graph(at: int) -> None:
-    content = bytearray(store.dump(streamed(*TARGETS)))
+    content = bytearray(store.dump(streamed(*TARGETS), {}))
     content[at] ^= 1
 
     for broken in (bytes(content), bytes(content)[:30], b""):
@@ -140,4 +143,4 @@ def test_bytes_that_are_damaged_are_no_graph(at: int) -> None:
 @pytest.mark.parametrize("empty", [Graph({}, "release 7.7.1"), Graph(streamed().targets, "")])
 def test_a_graph_without_targets_or_release_is_not_taken_from_the_cache(empty: Graph) -> None:
     with pytest.raises(ValueError, match="no target or no release"):
-        store.load(store.dump(empty))
+        store.load(store.dump(empty, {}))

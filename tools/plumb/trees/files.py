@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 SYMLINK = "120000"
 SUBMODULE = "160000"
@@ -31,6 +32,18 @@ class FileTable:
     read: Callable[[Entry], bytes]
     _folders: set[str] | None = field(default=None, repr=False)
     _links: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def has_links(self) -> bool:
+        """True if one of the files is a link."""
+        return any(entry.mode == SYMLINK for entry in self.entries.values())
+
+    def not_plain(self, paths: Set[str]) -> set[str]:
+        """Those of `paths` by which git knows no file: links, folders, what is behind a link."""
+        found = paths - self.entries.keys()
+        if self.has_links:
+            found |= {p for p in paths - found if self.entries[p].mode == SYMLINK}
+        return {*found}
 
     def text(self, path: str) -> str | None:
         """Content of the file at `path`, links followed; None if there is no such file."""
@@ -139,5 +152,7 @@ class FileTable:
 
 def changed_paths(base: FileTable, head: FileTable) -> list[str]:
     """Paths whose entry differs between the two, sorted: added, deleted, edited, mode, link."""
-    paths = base.entries.keys() | head.entries.keys()
-    return sorted(p for p in paths if base.entries.get(p) != head.entries.get(p))
+    old, new = base.entries, head.entries
+    # Most of them are the same object, which is seen sooner than that they are equal.
+    found = [p for p, entry in new.items() if (b := old.get(p)) is not entry and b != entry]
+    return sorted([*found, *(old.keys() - new.keys())])

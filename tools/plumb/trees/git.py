@@ -50,6 +50,8 @@ class Repository:
     top: Path
     prefix: str
     _kept_blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    # Two trees mostly share their files, and then one entry for each.
+    _kept_entries: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def find(cls, workspace: Path) -> Repository:
@@ -166,13 +168,16 @@ class Repository:
         listing = self._run(
             "ls-tree", "-r", "-z", "--full-tree", tree.id, environment=tree.environment
         )
-        entries = {}
+        entries, known = {}, self._kept_entries
         for line in listing.stdout.decode(errors="surrogateescape").split("\0"):
             if line:
-                head, path = line.split("\t", 1)
-                mode, _, object_id = head.split(" ")
-                if not _is_bazel_link(path, mode):
-                    entries[path] = Entry(mode, object_id)
+                head, _, path = line.partition("\t")
+                entry = known.get(head)
+                if entry is None:
+                    mode, _, object_id = head.split(" ")
+                    entry = known[head] = Entry(mode, object_id)
+                if entry.mode != SYMLINK or not _is_bazel_link(path, entry.mode):
+                    entries[path] = entry
         return entries
 
     def _start_reader(self, tree: Tree) -> subprocess.Popen[bytes]:

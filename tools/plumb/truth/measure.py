@@ -14,8 +14,9 @@ from random import Random
 from tools.plumb import bazel, graph
 from tools.plumb.compare import affected
 from tools.plumb.compare.affected import Comparison
+from tools.plumb.pair import load_both
 from tools.plumb.precise.narrow import Side, narrow
-from tools.plumb.revision import Loader, Revision, load_both
+from tools.plumb.revision import Loader, Revision
 from tools.plumb.steering.inputs import is_build_file
 from tools.plumb.trees.git import Repository
 from tools.plumb.truth.edits.catalogue import BEYOND_THE_GRAPH, DEMANDED, KINDS
@@ -71,7 +72,8 @@ class Bench:
         self._git("init", "--quiet", ".")
         self._commit()
         repository = Repository.find(self.root)
-        self._loader = Loader(repository, self.root, self._caches / "plumb", lambda text: None)
+        # As in a large workspace: attributes that nobody gave a value are read where it matters.
+        self._loader = Loader(repository, self.root, self._caches / "plumb", lambda text: None, 0)
         (self._caches / "plumb").mkdir()
         self.all_tests = frozenset(self._executed())
 
