@@ -50,7 +50,7 @@ class Examination:
     @cached_property
     def model(self) -> CausalLM:
         """Loaded from a folder of two shards, on this pool's device."""
-        return self.load(self.tensors, self.config)
+        return self.load()
 
     @cached_property
     def seen(self) -> Seen:
@@ -98,13 +98,14 @@ class Examination:
         truth = truth_for(self.reference, self.ids, seen, self.arithmetic(in_chunks=True))
         return problems_of(seen, truth, self.reference)
 
-    def load(
-        self, tensors: Mapping[str, torch.Tensor], config: Mapping[str, Any], **options: Any
-    ) -> CausalLM:
-        """A model of those tensors through a folder."""
+    def write(self, folder: Path) -> Path:
+        """The checkpoint as a folder, which it returns."""
+        return write_folder(folder, self.config, self.tensors, shards=2)
+
+    def load(self, **options: Any) -> CausalLM:
+        """A model through a folder."""
         with tempfile.TemporaryDirectory() as folder:
-            write_folder(Path(folder), config, tensors, shards=2)
-            return load_model(Path(folder), device=device(), **options)
+            return load_model(self.write(Path(folder)), device=device(), **options)
 
     def arithmetic(self, *, in_chunks: bool) -> Arithmetic:
         """This pool's."""

@@ -70,7 +70,7 @@ def test_halves_joined_the_other_way_round_would_show() -> None:
 
 
 def test_the_main_model_is_the_same_without_a_draft() -> None:
-    model = EXAMINED.load(EXAMINED.tensors, DEEPSEEK, with_draft=False)
+    model = EXAMINED.load(with_draft=False)
     assert model.draft is None
     caches, other = model.make_caches(2, 16), EXAMINED.model.make_caches(2, 16)
     assert len(caches) == len(other) == 2

@@ -12,8 +12,9 @@ from testing.harness.device import pool
 from testing.harness.process_group import run_in_processes
 from testing.models.batch import Seen
 from testing.models.examine import Examination
-from testing.models.folders import reference_of, write_folder
+from testing.models.folders import reference_of
 from testing.models.judge import problems_of
+from testing.models.mxfp4 import Mxfp4Examination
 from testing.models.parallel.ranks import RANKS, Job, run_rank
 from testing.models.truth import truth_for, values_of
 from testing.oracles.models.configs import DEEPSEEK, GPT_OSS, LLAMA
@@ -27,17 +28,21 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "DeepSeek, experts shared": (DEEPSEEK, 2),
     "gpt-oss, experts split": (GPT_OSS, 1),
     "gpt-oss, experts shared": (GPT_OSS, 2),
+    "gpt-oss in MXFP4, experts split": (GPT_OSS, 1),
+    "gpt-oss in MXFP4, experts shared": (GPT_OSS, 2),
 }
-EXAMINED = {name: Examination(config) for name, (config, _) in CASES.items()}
+EXAMINED = {
+    name: (Mxfp4Examination if "MXFP4" in name else Examination)(config)
+    for name, (config, _) in CASES.items()
+}
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Seen]]]:
     """By case, what each rank saw; all share one world, since starting it takes seconds."""
     jobs = []
-    for index, (name, (config, experts)) in enumerate(CASES.items()):
-        folder: Path = tmp_path_factory.mktemp(f"model{index}")
-        write_folder(folder, config, EXAMINED[name].tensors, shards=2)
+    for index, (name, (_, experts)) in enumerate(CASES.items()):
+        folder: Path = EXAMINED[name].write(tmp_path_factory.mktemp(f"model{index}"))
         jobs.append(Job(folder, [i.tolist() for i in EXAMINED[name].ids], experts))
     cuda = pool() != "cpu"
     backend = "nccl" if cuda else "gloo"
