@@ -31,8 +31,7 @@ def run(home: Home) -> None:
                 home.folder,
                 programs.buildbox.resolve().parent,
                 programs.postgres.resolve().parents[2],
-                Path(sys.base_prefix).resolve(),
-                *map(Path, programs.packages),
+                *map(Path, (*programs.pythons, *programs.packages)),
             ],
             accounts,
         )

@@ -22,6 +22,7 @@ def written(config: PoolConfig, programs: Programs) -> bytes:
             "postgres": str(programs.postgres),
             "python": str(programs.python),
             "packages": programs.packages,
+            "pythons": programs.pythons,
         },
         indent=1,
     ).encode()
@@ -36,5 +37,6 @@ def read(home: Home) -> tuple[PoolConfig, Programs]:
         Path(plan["postgres"]),
         Path(plan["python"]),
         tuple(plan["packages"]),
+        tuple(plan["pythons"]),
     )
     return config, programs

@@ -17,13 +17,15 @@ class Programs:
     """What the parts are made of.
 
     buildbox: the folder of buildbox-casd and its like. postgres: of postgres and initdb.
-    python: the interpreter, and packages: its import path, that find BuildGrid.
+    python: the interpreter, and packages: its import path, that find BuildGrid. pythons: where
+    interpreters that tests may name are installed.
     """
 
     buildbox: Path
     postgres: Path
     python: Path
     packages: tuple[str, ...]
+    pythons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,7 +30,25 @@ def find(notify: Notify) -> Programs:
     Raises PlumbError naming what is missing and how to get it.
     """
     path = packages(notify)
-    return Programs(buildbox(notify), postgres(path), Path(sys.executable), tuple(path))
+    return Programs(
+        buildbox(notify), postgres(path), Path(sys.executable), tuple(path), tuple(_pythons())
+    )
+
+
+def _pythons() -> list[str]:
+    """Where this interpreter is installed, and the one that the workspace's tests name."""
+    found = [Path(sys.base_prefix).resolve()]
+    named = os.environ.get("PLUMBLINE_PYTHON") or "python3"
+    with suppress(OSError, subprocess.CalledProcessError):
+        done = subprocess.run(
+            [named, "-c", "import sys; print(sys.base_prefix)"],
+            env=bazel.environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(Path(done.stdout.strip()).resolve())
+    return [str(path) for path in dict.fromkeys(found)]
 
 
 def packages(notify: Notify) -> list[str]:
