@@ -146,7 +146,7 @@ class KnownModel(_Paged):
         self.draft = KnownDraft() if with_draft else None
         self.num_rows = 0
 
-    def __call__(
+    def forward(
         self,
         input_ids: torch.Tensor,
         positions: torch.Tensor,
@@ -175,7 +175,7 @@ class KnownModel(_Paged):
 class KnownDraft(_Paged):
     """The draft module: the entry of place p holds the hidden state of p and the token of p + 1."""
 
-    def __call__(
+    def forward(
         self,
         input_ids: torch.Tensor,
         positions: torch.Tensor,
