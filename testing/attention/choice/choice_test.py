@@ -101,3 +101,25 @@ def test_mla_backends_names_the_choice_for_the_cache_seen_last(
         chosen.choose(MLAKVCache(2, 16, 32, 16, dtype, "cpu"), DECODE)
         seen.append(chosen.backends["decode"])
     assert seen == NAMES
+
+
+def test_a_large_batch_goes_to_a_backend_that_has_room_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backends = tuple(
+        Backend(name, MLANeeds(max_row_tiles=tiles), lambda: TorchAbsorbed)
+        for name, tiles in (("bounded", 16_000), ("any", None))
+    )
+    monkeypatch.setattr(
+        "layers.attention.mla.choice.MLA_ABSORBED", Operation("mla_absorbed", backends)
+    )
+    spec = MLASpec(torch.bfloat16, 128, 32, 16, 16, 16, 0.25)
+    chosen = ChosenMLA("attn", spec, torch.device("cpu"), {}, all_uses=False)
+    cache, seen = MLAKVCache(2, 16, 32, 16, device="cpu"), []
+    for tokens in (16, 7998, 7999, 8000, 16):
+        # Of 128 heads each token makes two tiles of 64 rows, and each request one that is not full.
+        table = torch.zeros((1, 500), dtype=torch.int32)
+        chosen.choose(cache, AttentionMetadata.extend([tokens], [tokens], table, 16))
+        seen.append(chosen.backends["extend"])
+
+    assert seen == ["bounded", "bounded", "bounded", "any", "bounded"]

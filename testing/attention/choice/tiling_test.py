@@ -17,6 +17,10 @@ def spec(head_dim: int, window: int | None = None, cap: float = 0.0) -> Attentio
     return AttentionSpec(*sizes, sliding_window=window, logit_soft_cap=cap)
 
 
+def test_a_group_is_the_query_heads_of_a_key_value_head() -> None:
+    assert spec(64).group == 4
+
+
 @pytest.mark.parametrize("head_dim", [16, 64, 96, 128, 192, 256])
 def test_tiles_fit_into_shared_memory(head_dim: int) -> None:
     width = 1 << (head_dim - 1).bit_length()

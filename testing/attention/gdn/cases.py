@@ -22,6 +22,10 @@ DECODE = [
     GdnCase("decode", (1,) * 7),
     GdnCase("decode", (1,) * 33, shuffled=False),
 ]
+# Gates far on either side of 0, where softplus is its argument and sigmoid 0 or 1.
+WIDE = [replace(case, spread=8.0) for case in (MIXED, DECODE[1])]
+# Tokens without a key or a query, which have no direction.
+BLANK = [replace(MIXED, blank=5), replace(FRESH, blank=2)]
 LONG = GdnCase("extend", (8192,), (False,))
 """Examined with eight replicas, to save time."""
 SHAPES = [
@@ -53,6 +57,9 @@ def case_id(case: GdnCase) -> str:
     states = "".join("s" if brings else "-" for brings in case.brings[:8])
     s = case.shape
     order = "" if case.shuffled else " ordered"
+    order += f" gates {case.spread:g}" * (case.spread != 1) + f" blank {case.blank}" * bool(
+        case.blank
+    )
     return (
         f"{case.dtype} {case.mode} {lengths} {states}{order} {s.k_heads}x{s.k_dim} "
         f"{s.v_heads}x{s.v_dim} W{s.width}"

@@ -35,6 +35,7 @@ class GdnCase:
     mode: "extend" or "decode". lengths: tokens of each request.
     initial: which of them bring a state; () all.
     shuffled: slots in no order; else one after another.
+    spread, blank: of `random_call`: how wide gates are, and first tokens that are zero.
     """
 
     mode: str
@@ -44,6 +45,8 @@ class GdnCase:
     shape: GdnShape = SMALL
     dtype: str = "bfloat16"
     backend: str = "torch"
+    spread: float = 1.0
+    blank: int = 0
 
     @property
     def kind(self) -> FloatType:
@@ -61,10 +64,12 @@ class GdnCase:
         lengths = "+".join(map(str, self.lengths))
         states = "".join("s" if brings else "-" for brings in self.brings)
         s = self.shape
+        odd = f", gates of {self.spread:g}" if self.spread != 1 else ""
+        odd += f", {self.blank} zero tokens" if self.blank else ""
         return (
             f"GDN layer ({self.backend}, {self.dtype}, {self.mode} {lengths}, states {states}, "
             f"{'shuffled' if self.shuffled else 'ordered'} slots, {s.k_heads}x{s.k_dim} keys, "
-            f"{s.v_heads}x{s.v_dim} values, width {s.width})"
+            f"{s.v_heads}x{s.v_dim} values, width {s.width}{odd})"
         )
 
     def call(self, rng: np.random.Generator) -> GdnCall:
@@ -75,6 +80,8 @@ class GdnCase:
             *(rng, self.shape, self.kind, self.lengths, self.brings),
             slots=tuple(int(slot) for slot in slots),
             num_slots=count + 3,
+            spread=self.spread,
+            blank=self.blank,
         )
 
 

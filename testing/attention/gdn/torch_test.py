@@ -23,10 +23,11 @@ DTYPES = [
 ]
 QWENS = cases.on([cases.MIXED, cases.DECODE[1]], "torch", QWEN)
 LONG = replace(cases.LONG, backend="torch", shape=cases.SHAPES[1])
+ODD = cases.on([*cases.WIDE, *cases.BLANK], "torch", SMALL)
 IN_PARTS = GdnCase("extend", (140,), (False,), backend="torch", shape=SMALL)
 
 
-@pytest.mark.parametrize("case", [*CASES, *OTHERS, *DTYPES, *QWENS], ids=cases.case_id)
+@pytest.mark.parametrize("case", [*CASES, *OTHERS, *DTYPES, *QWENS, *ODD], ids=cases.case_id)
 def test_output_and_states(case: GdnCase) -> None:
     examine_case(case, seed_of(case), device()).require()
 

@@ -93,3 +93,25 @@ def test_the_softmax_factor_of_yarn() -> None:
 def test_what_makes_no_sense_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RotaryEmbedding(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((3, 16), r"x is \(3, 16\), wanted \(2, ..., 16 or more\)"),
+        ((2, 4, 15), r"x is \(2, 4, 15\), wanted \(2, ..., 16 or more\)"),
+        ((2,), r"x is \(2,\), wanted \(2, ..., 16 or more\)"),
+    ],
+)
+def test_tensors_of_other_shapes_are_refused(shape: tuple[int, ...], message: str) -> None:
+    layer = RotaryEmbedding(16, 10000.0, 8, device=device())
+    positions = torch.arange(2, device=device())
+    with pytest.raises(ValueError, match=message):
+        layer(positions, torch.zeros(2, 16, device=device()), torch.zeros(shape, device=device()))
+
+
+@pytest.mark.parametrize("positions", [torch.zeros(2), torch.zeros(1, 2, dtype=torch.int64)])
+def test_positions_of_another_kind_are_refused(positions: torch.Tensor) -> None:
+    layer = RotaryEmbedding(16, 10000.0, 8, device=device())
+    with pytest.raises(ValueError, match=r"positions are .*, wanted \(T,\) int64: one a token"):
+        layer(positions.to(device()), torch.zeros(2, 16, device=device()))

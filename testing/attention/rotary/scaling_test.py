@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 
 from layers.rotary.scaling import Llama3Scaling, YarnScaling, scaling_from_config
 
@@ -60,3 +61,11 @@ def test_no_scaling(config: dict[str, Any] | None) -> None:
 def test_what_makes_no_sense_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         scaling_from_config(config)
+
+
+def test_the_ramp_is_a_step_where_its_ends_meet() -> None:
+    # 8 pairs of base 10000 and 4096 positions: 8·ln(4096 / 2πβ) / ln 10000 is 2.62 for β = 32.
+    yarn = YarnScaling(4.0, 4096, 32.0, 32.0, truncate=False)
+    plain = torch.ones(8, dtype=torch.float64)
+
+    assert yarn.frequencies(plain, 10000.0).tolist() == [1.0] * 3 + [0.25] * 5

@@ -89,6 +89,19 @@ def test_a_reloaded_layer_is_a_fresh_one_and_the_first_weights_come_back(method:
         np.testing.assert_array_equal(got, want)
 
 
+def test_a_reload_drops_what_was_made_of_the_weight() -> None:
+    case = case_of(UNQUANTISED)
+    loaded = build(case, case.checkpoint(np.random.default_rng(4)), "cpu")
+    assert loaded.layer.w_kc is not None
+
+    begin_weight_reload(model_of(loaded.layer))
+
+    # Twice the memory would be taken while the next weight comes.
+    assert loaded.layer.w_kc is None
+    assert loaded.layer.w_vc is None
+    assert loaded.layer.backends == {}
+
+
 def test_reloading_kv_b_proj_alone_leaves_the_layer_unready() -> None:
     case = case_of(UNQUANTISED)
     checkpoint = case.checkpoint(np.random.default_rng(4))

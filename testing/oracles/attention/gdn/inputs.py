@@ -19,8 +19,12 @@ def random_call(
     initial: Sequence[bool],
     slots: Sequence[int] | None = None,
     num_slots: int | None = None,
+    spread: float = 1.0,
+    blank: int = 0,
 ) -> GdnCall:
     """Weights as models have them, normal inputs; slots of no request hold NaN.
+
+    spread: deviation of a and b. blank: tokens of each request, its first ones, that are all zero.
 
     A_log is the logarithm of what is uniform in (1, 16), softplus(dt_bias) spread from 0.001 to
     0.1 evenly in its logarithm (Mamba, arXiv:2312.00752, section 3.6): decays from 0.2 to 0.999.
@@ -36,6 +40,7 @@ def random_call(
         if brings:
             conv_state[slot] = round_to(rng.standard_normal(conv_state[slot].shape), kind)
             state[slot] = round_to(rng.standard_normal(state[slot].shape) / 4, FP32)
+    token = np.concatenate([np.arange(length) for length in lengths])
     return settled(
         GdnCall(
             shape,
@@ -46,9 +51,13 @@ def random_call(
             tuple(lengths),
             tuple(slots),
             tuple(initial),
-            round_to(rng.standard_normal((tokens, shape.channels)), kind),
-            round_to(rng.standard_normal((tokens, heads)), kind),
-            round_to(rng.standard_normal((tokens, heads)), kind),
+            np.where(
+                token[:, None] < blank,
+                0.0,
+                round_to(rng.standard_normal((tokens, shape.channels)), kind),
+            ),
+            round_to(spread * rng.standard_normal((tokens, heads)), kind),
+            round_to(spread * rng.standard_normal((tokens, heads)), kind),
             conv_state,
             state,
             kind,
