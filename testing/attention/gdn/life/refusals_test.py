@@ -63,6 +63,13 @@ def spoilt(inputs: Inputs, what: str) -> Inputs:
             return replace(inputs, mixed=inputs.mixed[:, 1:])
         case "dtype":
             return replace(inputs, mixed=inputs.mixed.float())
+        case "gradient":
+            return replace(inputs, mixed=inputs.mixed.clone().requires_grad_())
+        case "device":
+            return replace(inputs, mixed=inputs.mixed.to("meta"))
+        case "metadata":
+            elsewhere = GDNMetadata.extend([3, 2], [0, 1], [True, True], "meta")
+            return replace(inputs, metadata=elsewhere)
         case "a":
             return replace(inputs, a=inputs.a[:-1])
         case "b":
@@ -84,6 +91,9 @@ def spoilt(inputs: Inputs, what: str) -> Inputs:
     [
         ("mixed_qkv", r"mixed_qkv is \(5, 319\)"),
         ("dtype", r"mixed_qkv is \(5, 320\) torch.float32 on cpu, wanted .*torch.bfloat16"),
+        ("gradient", "mixed_qkv is .*, which requires a gradient that the layer does not give"),
+        ("device", "mixed_qkv is .* on meta, wanted .* on cpu"),
+        ("metadata", "metadata is on meta, wanted cpu"),
         ("a", r"a is \(4, 4\) torch.bfloat16 on cpu, wanted \(5, 4\) of a float dtype"),
         ("b", r"b is \(5, 4\) torch.int32"),
         ("state.conv", r"state.conv is \(6, 320, 3\) torch.float16"),
