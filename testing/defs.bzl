@@ -18,7 +18,7 @@ load("//testing:pools.bzl", "POOLS")
 load("//testing/private:checks.bzl", "keyword_problems", "problems_of", "shape_problems", "tag_problems")
 load("//testing/private:pool_test.bzl", "pool_test")
 
-def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, skipped_on, tags, **kwargs):
+def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, skipped_on, tags, manual = "", **kwargs):
     problems = problems_of(
         cadence = cadence,
         covers = covers,
@@ -34,6 +34,9 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
     ) + keyword_problems(kwargs)
     if problems:
         fail("%s //%s:%s:\n  - %s" % (macro, native.package_name(), name, "\n  - ".join(problems)))
+    if type(manual) != "string":
+        fail("%s //%s:%s:\n  - manual = %r: wanted why no run by pattern shall have this test" % (macro, native.package_name(), name, manual))
+    hidden = ["manual", "manual_because:" + manual] if manual else []
     for pool in pools:
         pool_test(
             name = "%s_%s" % (name, pool),
@@ -46,11 +49,13 @@ def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cad
             seconds = seconds[pool],
             skipped_on = skipped_on,
             srcs = srcs,
-            tags = tags,
+            tags = tags + hidden,
             **kwargs
         )
     native.test_suite(
         name = name,
+        # A suite that a pattern finds runs what it lists, manual or not.
+        tags = hidden[:1],
         tests = ["%s_%s" % (name, pool) for pool in pools],
     )
 
@@ -90,7 +95,7 @@ def layer_test(*, name, srcs, covers, pools, seconds, deps, gpus = None, cadence
         **kwargs
     )
 
-def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus = None, cadence = "per-commit", skipped_on = {}, tags = [], **kwargs):
+def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus = None, cadence = "per-commit", manual = "", skipped_on = {}, tags = [], **kwargs):
     """A test that starts a server or runs a whole model and asserts an end-to-end figure.
 
     Args:
@@ -103,6 +108,7 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         level: "e2e" or "perf".
         gpus: GPUs of one host taken on a GPU pool (1 where unsaid).
         cadence: "per-commit", "labelled" or "nightly".
+        manual: why no run by pattern shall have this test, which is then run by its name alone.
         skipped_on: dict from a pool to why the test skips itself there, or would. Where `pools` has
             it too, the test runs and vouches for nothing: what its machines lack is reported.
         tags: further tags; those that the arguments stand for are refused.
@@ -118,6 +124,7 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         level = level,
         levels = ["e2e", "perf"],
         macro = "smoke_test",
+        manual = manual,
         name = name,
         pools = pools,
         seconds = seconds,

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from testing.e2e.tasks.problems import TASKS, Problem, problems
 from tools.tiny.tokenizer import ASSISTANT, BEGIN, END, USER
 
-LENGTH = 56
+LENGTH = 72
 """Tokens that any problem has at most, asked as a chat and with its end."""
 
 _CHATS = 4

@@ -22,6 +22,11 @@ def accept_lengths(model: Any, some: Texts, draft_tokens: int) -> list[list[int]
     """
     with torch.no_grad():
         hits = chain_hits(model, some.ids, draft_tokens)
+    return lengths_of(hits, some, draft_tokens)
+
+
+def lengths_of(hits: torch.Tensor, some: Texts, draft_tokens: int) -> list[list[int]]:
+    """As `accept_lengths`, of `chain_hits` of chains that are as long or longer."""
     return [
         _walk(hits[row], *_bounds(some.counted[row].cpu()), draft_tokens)
         for row in range(len(some))

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from testing.oracles.models.build import build
+from tools.tiny.batched import batch_experts, restore_experts
 from tools.tiny.calibration import largest_inputs
 from tools.tiny.data import held_out_texts, training_texts
 from tools.tiny.drafts import accept_lengths
@@ -32,7 +33,7 @@ _TOKENIZER_SEED = 1
 _HELD_OUT_SEED = 1_000_003
 _ROUNDED_FROM = 0.6
 _BALANCE_RATE = 1e-3
-_DRAFTED = 512
+_DRAFTED = 128
 _CALIBRATED = 2048
 
 
@@ -46,9 +47,12 @@ def train_checkpoint(
     model: Any = build(SHAPES[name])
     model.initialise(settings.seed)
     model.to(device)
+    if device.startswith("cuda"):
+        batch_experts(model)
     course = train(model, training, settings, _each_step(model, settings.steps), _log(name))
     keep_rounded(model)
     rounded_to_bf16(model)
+    restore_experts(model)
     texts_held_out = held_out_texts(tokenizer, _HELD_OUT_SEED, held_out).to(device)
     record: dict[str, Any] = {
         "accuracy": accuracy_by_task(model, texts_held_out),

@@ -15,7 +15,8 @@ def _train(name: str, folder: Path) -> dict[str, torch.Tensor]:
         f"--model {name} --output {folder} --seed 3 --steps 6 --batch 4 --texts 64 --held-out 32 "
         "--device cpu".split()
     )
-    return load_file(folder / "model.safetensors")
+    written: dict[str, torch.Tensor] = load_file(folder / "model.safetensors")
+    return written
 
 
 @pytest.mark.parametrize("name", ["dense", "mla_moe_mtp", "gpt_oss"])

@@ -1,0 +1,128 @@
+"""What a smoke asserts: figures of a run against bounds of a stated false-failure rate."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testing.e2e.asking.ask import Answer
+from testing.e2e.checkpoints.folders import measured
+from testing.e2e.statistics.bounds import RATE, Share, highest_ratio, least_share
+from testing.harness.device import pool
+from testing.harness.records import record
+
+RATIOS = Path(__file__).parent / "ratios.json"
+"""{smoke: {pool: {ratio: its values in runs in which all was right}}}."""
+
+
+@dataclass
+class Figures:
+    """Figures of one run of a smoke, each with its bound.
+
+    smoke: its name.
+    checkpoint: what it serves.
+    assertions: how many share the run's false-failure rate.
+    """
+
+    smoke: str
+    checkpoint: str
+    assertions: int
+    seen: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """At which one assertion may fail although all is right."""
+        return RATE / self.assertions
+
+    def accuracy(self, answers: Sequence[Answer], name: str = "accuracy") -> None:
+        """At least as many right answers as the checkpoint's reference lets expect."""
+        counts = measured(self.checkpoint)["right"].values()
+        reference = Share(sum(right for right, _ in counts), sum(of for _, of in counts))
+        wrong = [answer for answer in answers if not answer.is_right]
+        least = least_share(reference, len(answers), self.rate)
+        seen = 1 - len(wrong) / len(answers)
+        shown = "; ".join(
+            f"'{a.problem.prompt}' got '{a.text}' ({a.finish_reason}), wanted '{a.problem.answer}'"
+            for a in wrong[:3]
+        )
+        self._at_least(name, seen, least, f"{len(wrong)} of {len(answers)} are wrong: {shown}")
+
+    def agreement(self, some: Sequence[Answer], others: Sequence[Answer]) -> None:
+        """Texts of the same problems that differ are explained by wrong answers of either."""
+        counts = measured(self.checkpoint)["right"].values()
+        right, of = sum(right for right, _ in counts), sum(of for _, of in counts)
+        # A pair of right answers agrees; either may be wrong.
+        reference = Share(max(0, of - 2 * (of - right)), of)
+        differing = [
+            f"'{a.text}' and '{b.text}'"
+            for a, b in zip(some, others, strict=True)
+            if a.text != b.text
+        ]
+        least = least_share(reference, len(some), self.rate)
+        shown = "; ".join(differing[:3])
+        self._at_least("agreement", 1 - len(differing) / len(some), least, f"differing: {shown}")
+
+    def accept_length(self, draft_tokens: int, total: float, verifications: float) -> None:
+        """Tokens a verification, the model's own included, of chains of that many drafts."""
+        drafts = measured(self.checkpoint)["drafts"][str(draft_tokens)]
+        reference = Share(drafts["hits"], drafts["trials"], drafts["design_effect"])
+        if verifications < 1:
+            self.failures.append("no draft was ever verified: is speculation on?")
+            return
+        least = 1 + draft_tokens * least_share(reference, int(verifications), self.rate)
+        what = f"{verifications:.0f} verifications"
+        self._at_least("accept_length", total / verifications, least, what)
+
+    def ratio(self, name: str, seen: float) -> None:
+        """At most what right runs lead to expect, by their tolerance bound."""
+        runs = recorded_ratios(self.smoke).get(name)
+        self.seen[name] = seen
+        if runs is None:
+            # A run that is to be recorded has nothing to be held against yet.
+            return
+        self.bounds[name] = highest = highest_ratio(runs, self.rate)
+        if seen > highest:
+            self.failures.append(f"{name} is {seen:.3f}, wanted at most {highest:.3f}")
+
+    def finish(self) -> None:
+        """Keeps the figures.
+
+        Raises:
+            AssertionError: with every figure that is beyond its bound.
+        """
+        entry: dict[str, object] = {"smoke": self.smoke, "pool": pool(), "seen": self.seen}
+        record(entry | {"bounds": self.bounds})
+        shown = ", ".join(
+            f"{name} {value:.4g} (bound {self.bounds.get(name, float('nan')):.4g})"
+            for name, value in self.seen.items()
+        )
+        print(f"{self.smoke}: {shown}", flush=True)
+        assert not self.failures, f"{self.smoke}: " + "\n".join(self.failures)
+
+    def _at_least(self, name: str, seen: float, least: float, what: str) -> None:
+        self.seen[name], self.bounds[name] = seen, least
+        if seen < least:
+            self.failures.append(f"{name} is {seen:.4f}, wanted at least {least:.4f}; {what}")
+
+
+def recorded_ratios(smoke: str) -> dict[str, list[float]]:
+    """Of this pool; nothing where no run was recorded."""
+    found: dict[str, Any] = json.loads(RATIOS.read_text()) if RATIOS.exists() else {}
+    ratios: dict[str, list[float]] = found.get(smoke, {}).get(pool(), {})
+    return ratios
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle of them.
+
+    Raises:
+        AssertionError: there are none.
+    """
+    assert values, "no answer has any text"
+    return statistics.median(values)

@@ -1,0 +1,95 @@
+"""Measures what each tiny checkpoint achieves, in the reference's arithmetic, for the thresholds.
+
+    python -m tools.tiny.measure
+
+writes testing/e2e/checkpoints/accuracy.json: right answers by task among many held-out problems,
+and how many drafts a verification accepts. The layers that smokes test take no part in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+from testing.e2e.checkpoints.encode import METHODS
+from testing.e2e.checkpoints.folders import folder
+from testing.e2e.checkpoints.reference import load_reference
+from testing.e2e.statistics.bounds import design_effect
+from testing.e2e.tasks.problems import TASKS
+from tools.tiny.data import held_out_texts
+from tools.tiny.drafts import chain_hits, lengths_of
+from tools.tiny.evaluate import right_answers
+from tools.tiny.save import write_json
+
+NAMES = (
+    "dense",
+    *(f"dense_{method}" for method in METHODS),
+    "gpt_oss",
+    "gpt_oss_mxfp4",
+    "mla_moe_mtp",
+    *(f"mla_moe_mtp_{method}" for method in METHODS),
+)
+_SEED = 2_000_003
+_DRAFTS = (1, 2, 3)
+
+
+def measure(name: str, texts: int, drafted: int) -> dict[str, Any]:
+    """Of a base or variant: {"right": {task: [right, of]}, "drafts": {K: …}}.
+
+    texts: to answer; drafted: of these, those of which drafts are followed.
+    """
+    place = folder(name)
+    model = load_reference(place)
+    held_out = held_out_texts(Tokenizer.from_file(str(place / "tokenizer.json")), _SEED, texts)
+    right = right_answers(model, held_out)
+    found: dict[str, Any] = {
+        "right": {
+            task: [int(right[held_out.tasks == i].sum()), int((held_out.tasks == i).sum())]
+            for i, task in enumerate(TASKS)
+        }
+    }
+    if model.config.get("num_nextn_predict_layers"):
+        some = held_out.rows(right.nonzero()[:drafted, 0])
+        hits = chain_hits(model, some.ids, max(_DRAFTS))
+        found["drafts"] = {str(k): _drafts(lengths_of(hits, some, k), k) for k in _DRAFTS}
+    return found
+
+
+def _drafts(answers: list[list[int]], draft_tokens: int) -> dict[str, float]:
+    """Of the verifications of chains of K drafts: their number, and what they accepted."""
+    verified = [float(len(lengths)) for lengths in answers]
+    # In units of a whole chain, so that each verification is a trial between 0 and 1.
+    accepted = [sum(n - 1 for n in lengths) / draft_tokens for lengths in answers]
+    return {
+        "accept_length": 1 + draft_tokens * sum(accepted) / sum(verified),
+        "design_effect": design_effect(accepted, verified),
+        "hits": sum(accepted),
+        "trials": sum(verified),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Reads the command line, measures, writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = Path("testing/e2e/checkpoints/accuracy.json")
+    parser.add_argument("--output", type=Path, default=default)
+    parser.add_argument("--texts", type=int, default=4096)
+    parser.add_argument("--drafted", type=int, default=128)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
+    options = parser.parse_args(arguments)
+    found = json.loads(options.output.read_text()) if options.output.exists() else {}
+    with torch.inference_mode():
+        for name in options.only:
+            found[name] = measure(name, options.texts, options.drafted)
+            print(f"{name}: {found[name]}", flush=True)
+            write_json(options.output, found)
+
+
+if __name__ == "__main__":
+    main()
