@@ -18,7 +18,7 @@ DEVICE = "cpu" if pool() == "cpu" else "cuda"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    arguments = ("--device", DEVICE, "--kv-tokens", "4096", "--max-running", "16")
+    arguments = ("--device", DEVICE, "--torch-threads", "1", "--kv-tokens", "4096")
     with running_server(folder("dense"), *arguments, seconds=120) as running:
         yield running
 

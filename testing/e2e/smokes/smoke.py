@@ -50,7 +50,8 @@ class Smoke:
     def server(self, fault: str = "") -> Iterator[Server]:
         """The running server."""
         device = "cpu" if pool() == "cpu" else "cuda"
-        arguments = ("--device", device, *self.arguments)
+        # A thread a rank: models this small gain nothing by more, and more wait for each other.
+        arguments = ("--device", device, "--torch-threads", "1", *self.arguments)
         with running_server(
             folder(self.checkpoint),
             *arguments,

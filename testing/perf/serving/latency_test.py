@@ -34,7 +34,7 @@ def test_a_request_takes_little_more_than_its_forwards() -> None:
     bare = BareLoop(load_model(place, device=device()))
     problems = some_problems(REQUESTS)
     kind = "cpu" if pool() == "cpu" else "cuda"
-    arguments = ("--device", kind, "--kv-tokens", "4096", "--max-running", "8")
+    arguments = ("--device", kind, "--torch-threads", "1", "--kv-tokens", "4096")
     seen: list[tuple[float, float]] = []
     with (
         running_server(folder("dense"), *arguments, seconds=120) as server,
