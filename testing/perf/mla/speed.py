@@ -16,6 +16,8 @@ small batch is timed.
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,18 +112,26 @@ def warm(layers: Layers, args: argparse.Namespace) -> None:
 
     FlashInfer compiles as it plans, which the other backends need not wait for.
     """
+    started = time.monotonic()
+
+    def plan(mode: str, heads: int) -> None:
+        batch = random_batch(heads, mode, 1, min(args.contexts), args.device)
+        layers[mode, heads][BESIDE].plan(batch.cache, batch.metadata)
+        _progress(f"{BESIDE}, {mode}, {heads} heads", started)
+
     with ThreadPoolExecutor(1) as thread:
-        planned = []
+        planned = [thread.submit(plan, *key) for key, found in layers.items() if BESIDE in found]
         for (mode, heads), found in layers.items():
-            batch = random_batch(heads, mode, 1, min(args.contexts), args.device)
-            if BESIDE in found:
-                planned.append(thread.submit(found[BESIDE].plan, batch.cache, batch.metadata))
             for batch in batches(args, mode, heads):
-                for name, layer in found.items():
-                    if name != BESIDE:
-                        layer(*batch.forward)
+                for layer in (found[name] for name in found if name != BESIDE):
+                    layer(*batch.forward)
+            _progress(f"the others, {mode}, {heads} heads", started)
         for done in planned:
             done.result()
+
+
+def _progress(what: str, started: float) -> None:
+    print(f"compiled: {what}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
 def measure(layers: Layers, args: argparse.Namespace, report: Report) -> Counter[str]:
