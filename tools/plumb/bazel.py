@@ -13,7 +13,6 @@ from pathlib import Path
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.graph import Graph
-from tools.plumb.stream import read
 
 ENTRY_VARIABLE = "PLUMBLINE_BAZEL"
 _IDLE_SECONDS = 900
@@ -157,6 +156,9 @@ class Bazel:
             return self._read(command, workspace, f"query {_all_of(packages[0])} ...")
 
     def _read(self, command: list[str], workspace: Path, asked: str) -> Graph:
+        # Most answers need no Bazel, and then none of this.
+        from tools.plumb.stream import read
+
         with tempfile.TemporaryFile() as errors:
             process = _start(command, workspace, errors.fileno())
             try:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+# So many beginnings are looked for faster than a label is taken apart.
+_FEW_STARTS = 8
 SUITE = "test_suite"
 # Where a .bzl file of this repository defines the rule class, beside the rule's own attributes.
 DEFINITION = "$definition"
@@ -88,6 +90,23 @@ class Index(Mapping[str, Target]):
                 found.setdefault(dep, []).append(label)
         return found
 
+    def of_packages(self, packages: frozenset[str]) -> Mapping[str, list[str]]:
+        """Each of `packages`, such as //a/b, that has targets, to their labels."""
+        if packages not in self._by_packages:
+            found: dict[str, list[str]] = {}
+            # Most labels are of others, which one look at their beginning tells.
+            starts = tuple(f"{package}:" for package in packages)
+            few = len(packages) <= _FEW_STARTS
+            for label in self:
+                if label.startswith(starts) if few else package_of(label) in packages:
+                    found.setdefault(package_of(label), []).append(label)
+            self._by_packages[packages] = found
+        return self._by_packages[packages]
+
+    @cached_property
+    def _by_packages(self) -> dict[frozenset[str], Mapping[str, list[str]]]:
+        return {}
+
     def users(self, label: str) -> Iterable[str]:
         """Targets that depend on `label` directly, by any branch of a select()."""
         return self._users.get(label, ())
@@ -99,10 +118,6 @@ class Index(Mapping[str, Target]):
     def with_trait(self, trait: int) -> Iterator[str]:
         """Labels of the rules that have the trait."""
         return (label for label, t in self.items() if t.kind == RULE and t.has(trait))
-
-    def has(self, label: str, trait: int) -> bool:
-        """True if the target has the trait."""
-        return self[label].has(trait)
 
     def sources(self) -> Iterator[str]:
         """Labels of the source files."""

@@ -56,15 +56,21 @@ class Revision:
 
     def placement_of(self, label: str) -> pools.Placement:
         """Where the test `label` runs and what it takes."""
-        said = self.graph.index.said(label)
-        if id(said) not in self._placements:
-            self._placements[id(said)] = said, self.placement(self.graph.targets[label])
-        return self._placements[id(said)][1]
+        return self._placements.get(label) or self.placement(self.graph.targets[label])
 
     @cached_property
-    def _placements(self) -> dict[int, tuple[object, pools.Placement]]:
-        # The table stands beside it, lest its number come to mean another one.
-        return {}
+    def _placements(self) -> dict[str, pools.Placement]:
+        index = self.graph.index
+        found: dict[str, pools.Placement] = {}
+        # Tests that say the same share one table, which stands beside its number: that could else
+        # come to mean another one.
+        known: dict[int, tuple[object, pools.Placement]] = {}
+        for label in self.graph.test_labels:
+            said = index.said(label)
+            if id(said) not in known:
+                known[id(said)] = said, self.placement(self.graph.targets[label])
+            found[label] = known[id(said)][1]
+        return found
 
 
 @dataclass(frozen=True)

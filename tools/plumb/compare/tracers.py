@@ -28,6 +28,7 @@ class Tracers:
         self._base, self._head, self._configs = base, head, configs
         self._settings = _package_settings(base, head), _package_settings(head, base)
         self._tracers: dict[str, Tracer] = {}
+        self._by_pool: dict[str, Tracer] = {}
         self._by_config: dict[tuple[str, ...], Tracer] = {}
 
     def of(self, label: str) -> Tracer:
@@ -39,6 +40,11 @@ class Tracers:
 
     def of_pool(self, pool: str) -> Tracer:
         """The tracer for tests of `pool`."""
+        if pool not in self._by_pool:
+            self._by_pool[pool] = self._find(pool)
+        return self._by_pool[pool]
+
+    def _find(self, pool: str) -> Tracer:
         own = () if pool == pools.CPU else (pool,)
         configs = own if self._configs is None else tuple(self._configs)
         if configs not in self._by_config:

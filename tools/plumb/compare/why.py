@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tools.plumb import graph
@@ -102,18 +103,22 @@ class Tracer:
 
     def _spread(self, layer: list[str], known: dict[str, str | None]) -> list[str]:
         """Notes the users of `layer` that are not known yet, and returns them."""
-        head = self.head
-        index = head.graph.index
+        head, index, narrowed = self.head, self.head.graph.index, self._narrowed
         found = []
         for label in layer:
             for user in (*index.users(label), *head.flag_users.get(label, ())):
                 if user in known:
                     continue
-                narrowed = index.has(user, graph.SELECTS) or user in head.options
-                if not narrowed or label in head.deps(user):
+                if user not in narrowed or label in head.deps(user):
                     known[user] = label
                     found.append(user)
         return found
+
+    @cached_property
+    def _narrowed(self) -> frozenset[str]:
+        """Targets that may not need all of their deps."""
+        selecting = self.head.graph.index.with_trait(graph.SELECTS)
+        return frozenset((*selecting, *self.head.options))
 
     def _chain(self, labels: list[str]) -> Chain:
         start = labels[0]

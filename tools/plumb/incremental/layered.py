@@ -58,11 +58,6 @@ class Layered(Index):
         yield from filter(self._is_shared, self.root.with_trait(trait))
         yield from (t.label for t in self._own() if t.kind == RULE and t.has(trait))
 
-    def has(self, label: str, trait: int) -> bool:
-        """As in Index."""
-        own = self.packages.get(package_of(label))
-        return self.root.has(label, trait) if own is None else own[label].has(trait)
-
     def said(self, label: str) -> Mapping[str, Any]:
         """As in Index."""
         own = self.packages.get(package_of(label))
@@ -84,16 +79,8 @@ class Layered(Index):
         return label in self._own_users or any(map(self._is_shared, self.root.users(label)))
 
     def _gone(self, package: str) -> Iterable[str]:
-        return (label for label in self._of_root.get(package, ()) if label not in self)
-
-    @cached_property
-    def _of_root(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for label in self.root:
-            package = package_of(label)
-            if package in self.packages:
-                found.setdefault(package, []).append(label)
-        return found
+        theirs = self.root.of_packages(frozenset(self.packages))
+        return (label for label in theirs.get(package, ()) if label not in self)
 
     @cached_property
     def _own_users(self) -> dict[str, list[str]]:
@@ -131,9 +118,10 @@ def of_packages(index: Index, packages: Iterable[str]) -> Iterator[str]:
     root, own = split(index)
     for package in wanted & own.keys():
         yield from own[package]
-    shared = wanted - own.keys()
+    shared = frozenset(wanted - own.keys())
     if shared:
-        yield from (label for label in root if package_of(label) in shared)
+        for labels in root.of_packages(shared).values():
+            yield from labels
 
 
 def over(graph: Graph, read: Graph, packages: Iterable[str]) -> Graph:

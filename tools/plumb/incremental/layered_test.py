@@ -42,7 +42,6 @@ def test_it_answers_as_a_graph_made_at_once(over_root: Graph) -> None:
         assert {*layers.users(label)} == {*plain.users(label)}, label
     for label in plain:
         assert dict(layers.said(label)) == dict(plain.said(label))
-        assert layers.has(label, graph.SELECTS) == plain.has(label, graph.SELECTS)
     assert {*layers.sources()} == {*plain.sources()}
     assert layers.source_paths == plain.source_paths
     assert {*layers.of_class("py_test".__eq__)} == {*plain.of_class("py_test".__eq__)}

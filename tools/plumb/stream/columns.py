@@ -138,10 +138,6 @@ class Lazy(Index):
             yield columns.labels[columns.of[at]]
             at = columns.kinds.find(_SOURCE, at + 1)
 
-    def has(self, label: str, trait: int) -> bool:
-        """As in Index."""
-        return bool(self.columns.traits[self._position(label)] & trait)
-
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return dict(zip(self.columns.labels, range(len(self.columns.labels)), strict=True))

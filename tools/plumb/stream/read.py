@@ -18,8 +18,9 @@ from tools.plumb import graph
 from tools.plumb.graph import DEFINED, DEFINITION, GENERATED, GROUP, RULE, SELECTS, SHIFTS, SOURCE
 from tools.plumb.stream import messages
 from tools.plumb.stream.columns import KINDS, NO_PLACE, ROW_BYTES, Columns, Lazy
+from tools.plumb.stream.decode import value
 from tools.plumb.stream.from_json import is_condition, name_of, place_of
-from tools.plumb.stream.packed import Chunks, value
+from tools.plumb.stream.packed import Chunks
 
 _CHUNK = 1 << 18
 _READ = 1 << 20
