@@ -54,7 +54,9 @@ def _load_head(loader: Loader, older: Revision, head: Tree) -> tuple[Revision, R
             sides = [loader.with_defaults(side, packages) for side in (older, newer)]
             if older.known.defaults or not _groups_differ(*sides):
                 return sides[0], sides[1]
-    return loader.load(older.tree), loader.load(head)
+        elif older.known.defaults and newer.known.defaults:
+            return older, newer
+    return older if older.known.defaults else loader.load(older.tree), loader.load(head)
 
 
 def _groups_differ(older: Revision, newer: Revision) -> bool:

@@ -88,6 +88,27 @@ def test_packages_that_select_are_read_with_all_attributes(tmp_path: Path) -> No
     load_both(made, BASE, HEAD)
 
     assert made.asked == [("base", False, None), ("base", True, ("//c",))]
+    again = loader(tmp_path, {}, base=[*TARGETS, SELECT])
+    load_both(again, BASE, HEAD)
+    assert again.asked == []
+
+
+def test_two_small_graphs_in_the_cache_need_no_bazel(tmp_path: Path) -> None:
+    edited = {"a/BUILD": "x", "WORKSPACE": "x()"}
+    made = loader(tmp_path, edited, many=9)
+    for tree in (BASE, HEAD):
+        made.load(tree)
+
+    again = loader(tmp_path, edited, many=9)
+    load_both(again, BASE, HEAD)
+    assert again.asked == []
+
+
+def test_links_out_of_the_workspace_have_each_revision_read_once(tmp_path: Path) -> None:
+    made = loader(tmp_path, {"a/BUILD": "->/far"}, many=9)
+    load_both(made, BASE, HEAD)
+
+    assert made.asked == [("base", True, None), ("head", True, None)]
 
 
 def test_a_package_group_that_differs_needs_every_default(tmp_path: Path) -> None:

@@ -170,7 +170,11 @@ class Loader:
         found = self.graphs.find(read.key)
         if found is None or (defaults and not found.defaults and near is None):
             return None
-        return None if near is not None and near.known.root != found.root else found
+        if near is None or near.known.root == found.root:
+            return found
+        # Two graphs that share nothing can be compared whole, if they are small.
+        whole = found.defaults and near.known.defaults
+        return found if whole and len(read.manifest.packages) < self.many else None
 
     def _from_bazel(
         self, tree: Tree, read: _Read, fresh: bool, defaults: bool, near: Revision | None
@@ -190,6 +194,8 @@ class Loader:
             return found
         if len(selecting) > _limit(found):
             return Known(self._query(tree, defaults=True), read.manifest, read.key, True)
+        # What the cache holds of it below is a part of this.
+        self.graphs.keep(read.key, found)
         chosen = tuple(sorted(selecting))
         again = self._query(tree, defaults=True, packages=chosen)
         return found.over(again, chosen, read.manifest)
