@@ -3,9 +3,9 @@
 A wrapper plans for a batch on the host, then runs for every layer of the same sizes. Its template
 is always named: fa3 (sm90) for extend without fp8, else fa2, from sm80 on.
 
-Seen right on an H200: head sizes 64 and 128, with and without a window, all modes and page sizes.
-Written to its sources and **never run**: head size 256, soft cap, sinks, fp8 caches, and fa2 on
-another GPU than sm90.
+Seen right on an H200: head sizes 64 and 128, with and without a window, all modes and page sizes;
+without a window a soft cap, sinks and fp8 caches as well. Written to its sources and **never run**:
+head size 256, a soft cap, sinks or an fp8 cache in a window, and fa2 on another GPU than sm90.
 
 Where its arithmetic differs from `layers.kernels.attention.attend_torch`: weights of the softmax
 are rounded to the queries' dtype before the product with the values, and with an fp8 cache the

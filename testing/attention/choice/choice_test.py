@@ -32,7 +32,7 @@ PLAIN = AttentionSpec(torch.bfloat16, 8, 2, 64, 64, 0.125)
         (PLAIN, torch.float8_e4m3fn, "triton"),
     ],
 )
-def test_kernels_that_were_never_seen_right_are_not_taken_unasked(
+def test_kernels_that_were_never_timed_are_not_taken_unasked(
     spec: AttentionSpec, kv_dtype: torch.dtype | None, first: str
 ) -> None:
     names = [b.name for b in operation_for(AttentionProblem.of(spec, "decode", kv_dtype)).backends]
