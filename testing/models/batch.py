@@ -69,9 +69,14 @@ def steps() -> Calls:
 WHOLE: Calls = [("extend", [(r, 0, LENGTHS[r]) for r in range(3)])]
 
 
-def run(model: CausalLM, ids: Sequence[torch.Tensor], calls: Calls) -> Seen:
-    """All calls, from empty caches whose free slots hold NaN."""
-    caches = poisoned(model.make_caches(PAGES, PAGE))
+def run(
+    model: CausalLM,
+    ids: Sequence[torch.Tensor],
+    calls: Calls,
+    dtype: torch.dtype | None = None,
+) -> Seen:
+    """All calls, from empty caches of that dtype, whose free slots hold NaN."""
+    caches = poisoned(model.make_caches(PAGES, PAGE, dtype))
 
     def forward(parts: Parts, metadata: AttentionMetadata) -> torch.Tensor:
         tokens = torch.cat([ids[r][a:b] for r, a, b in parts]).to(model.device)

@@ -27,10 +27,14 @@ class Examination:
 
     config: of config.json.
     seed: of weights and tokens.
+    dtype: of what the model stores.
+    has_codes: its caches hold e4m3 codes.
     """
 
     config: Mapping[str, Any]
     seed: int = 0
+    dtype: torch.dtype = torch.bfloat16
+    has_codes: bool = False
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -55,7 +59,8 @@ class Examination:
     @cached_property
     def seen(self) -> Seen:
         """The batch in chunks and steps."""
-        return run(self.model, self.ids, steps())
+        codes = torch.float8_e4m3fn if self.has_codes else None
+        return run(self.model, self.ids, steps(), codes)
 
     @cached_property
     def seen_whole(self) -> Seen:
@@ -105,11 +110,17 @@ class Examination:
     def load(self, **options: Any) -> CausalLM:
         """A model through a folder."""
         with tempfile.TemporaryDirectory() as folder:
-            return load_model(self.write(Path(folder)), device=device(), **options)
+            given = {"device": device(), "params_dtype": self.dtype, **options}
+            return load_model(self.write(Path(folder)), **given)
 
     def arithmetic(self, *, in_chunks: bool) -> Arithmetic:
         """This pool's."""
-        return Arithmetic(in_kernels=pool() != "cpu", in_chunks=in_chunks)
+        return Arithmetic(
+            dtype=self.dtype,
+            in_kernels=pool() != "cpu",
+            in_chunks=in_chunks,
+            has_codes=self.has_codes,
+        )
 
 
 def layer_names(tensors: Sequence[str], config: Mapping[str, Any]) -> list[str]:

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 
 from testing.models.batch import FIRST, Seen
+from testing.oracles.codecs import e4m3
 from testing.oracles.models.decoder import ReferenceModel
 from testing.oracles.models.deepseek import DeepseekV3, LatentAttention
 from testing.oracles.models.experts import Gate
 from testing.oracles.models.gpt_oss import Router
-from testing.oracles.models.noise import Quantise, quantised, rounded
+from testing.oracles.models.noise import Quantise, cached, quantised, rounded
 
 DRAWS = 24
 
@@ -27,6 +29,7 @@ class Arithmetic:
     ranks: of the tensor parallel group.
     in_chunks: prompts come in two chunks, so that latent attention is absorbed from the second on.
     quantise: what becomes of the inputs of quantised layers; None where nothing does.
+    has_codes: caches hold e4m3 codes, and latent attention is absorbed from the first token on.
     """
 
     dtype: torch.dtype = torch.bfloat16
@@ -34,6 +37,7 @@ class Arithmetic:
     ranks: int = 1
     in_chunks: bool = True
     quantise: Quantise | None = None
+    has_codes: bool = False
 
 
 @dataclass
@@ -69,13 +73,16 @@ def values_of(
     with ExitStack() as stack:
         if arithmetic.quantise is not None:
             stack.enter_context(quantised(reference, arithmetic.quantise))
+        if arithmetic.has_codes:
+            stack.enter_context(cached(reference, _of_codes))
         if seed is not None:
             in_kernels, ranks = arithmetic.in_kernels, arithmetic.ranks
             stack.enter_context(
                 rounded(reference, arithmetic.dtype, seed, in_kernels=in_kernels, ranks=ranks)
             )
         for request, tokens in enumerate(ids):
-            _absorb(reference, FIRST[request] if arithmetic.in_chunks else None)
+            start_absorbed = FIRST[request] if arithmetic.in_chunks else None
+            _absorb(reference, 0 if arithmetic.has_codes else start_absorbed)
             tokens = tokens if draft_of is None else tokens[1:]
             rows = slice(start, start + len(tokens))
             for gate, chosen in zip(gates, experts, strict=True):
@@ -139,6 +146,11 @@ def truth_for(
 ) -> Truth:
     """Of what was seen: the experts are those that it chose."""
     return truth_of(reference, ids, seen.experts, arithmetic)
+
+
+def _of_codes(x: torch.Tensor) -> torch.Tensor:
+    """e4m3, half to even, saturating; any shape."""
+    return torch.from_numpy(np.asarray(e4m3.decode(e4m3.encode(x.numpy())), np.float64))
 
 
 def gates_of(reference: ReferenceModel, of_draft: bool = False) -> list[Gate | Router]:

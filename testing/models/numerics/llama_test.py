@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 
 from testing.models.examine import Examination, layer_names
 from testing.oracles.models.configs import LLAMA
@@ -31,6 +32,17 @@ def test_prompts_at_once() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_other_weights(seed: int) -> None:
     assert Examination(LLAMA, seed).problems() == []
+
+
+def test_float16() -> None:
+    assert Examination(LLAMA, dtype=torch.float16).problems() == []
+
+
+def test_caches_of_codes() -> None:
+    examined = Examination(LLAMA, has_codes=True)
+    assert examined.problems() == []
+    # Were keys and values kept as they are, it would show.
+    assert EXAMINED.problems_of_run(examined.seen)
 
 
 def test_every_tensor_is_read_and_lies_where_it_belongs() -> None:

@@ -12,7 +12,16 @@ import torch
 
 from testing.oracles.models.decoder import DecoderLayer, ReferenceModel
 from testing.oracles.models.experts import SparseMLP
-from testing.oracles.models.parts import MLP, Config, Linear, RMSNorm, Rotary, Stored, attend
+from testing.oracles.models.parts import (
+    MLP,
+    Cached,
+    Config,
+    Linear,
+    RMSNorm,
+    Rotary,
+    Stored,
+    attend,
+)
 
 
 class LatentAttention(torch.nn.Module):  # type: ignore[misc]
@@ -48,6 +57,8 @@ class LatentAttention(torch.nn.Module):  # type: ignore[misc]
         self.scaling = (self.nope + self.rope) ** -0.5 * _softmax_factor(config)
         self.absorbed_from: int | None = None
         self.absorbed_weight: torch.Tensor | None = None
+        self.latents = Cached()
+        self.rotated_keys = Cached()
         self.weights = Stored(in_kernels=True)
         self.absorbed_q = Stored()
         self.attended_latent = Stored()
@@ -84,10 +95,10 @@ class LatentAttention(torch.nn.Module):  # type: ignore[misc]
         weight = self.kv_b_proj.weight if self.absorbed_weight is None else self.absorbed_weight
         keys, values = weight.unflatten(0, (self.heads, -1)).split((self.nope, self.v_dim), dim=1)
         q = self.absorbed_q(torch.einsum("bthn,hnr->bthr", q_nope, keys))
-        shared = latent[:, :, None]
+        shared = self.latents(latent)[:, :, None]
         found = attend(
             torch.cat((q, q_pe), dim=-1),
-            torch.cat((shared, k_pe), dim=-1),
+            torch.cat((shared, self.rotated_keys(k_pe)), dim=-1),
             shared,
             self.scaling,
             store=self.weights,

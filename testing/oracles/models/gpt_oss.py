@@ -8,7 +8,7 @@ within ±limit, h = gate · sigmoid(1.702 · gate) · (up + 1).
 import torch
 
 from testing.oracles.models.decoder import ReferenceModel
-from testing.oracles.models.parts import Config, Linear, Rotary, Stored, attend
+from testing.oracles.models.parts import Cached, Config, Linear, Rotary, Stored, attend
 
 ALPHA = 1.702
 
@@ -29,6 +29,8 @@ class SinkAttention(torch.nn.Module):  # type: ignore[misc]
         self.rotary = Rotary(size, config, "neox")
         is_local = config["layer_types"][index] == "sliding_attention"
         self.window: int | None = config["sliding_window"] if is_local else None
+        self.keys = Cached()
+        self.values = Cached()
         self.weights = Stored(in_kernels=True)
         self.out = Stored()
 
@@ -38,8 +40,10 @@ class SinkAttention(torch.nn.Module):  # type: ignore[misc]
             project(x).unflatten(-1, (-1, self.head_dim))
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        turned = self.rotary(q), self.rotary(k)
-        out = attend(*turned, v, self.head_dim**-0.5, self.window, self.sinks, self.weights)
+        turned = self.rotary(q), self.keys(self.rotary(k))
+        out = attend(
+            *turned, self.values(v), self.head_dim**-0.5, self.window, self.sinks, self.weights
+        )
         return self.o_proj(self.out(out.flatten(2)))
 
 

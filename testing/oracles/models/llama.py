@@ -3,7 +3,7 @@
 import torch
 
 from testing.oracles.models.decoder import ReferenceModel
-from testing.oracles.models.parts import MLP, Config, Linear, Rotary, Stored, attend
+from testing.oracles.models.parts import MLP, Cached, Config, Linear, Rotary, Stored, attend
 
 
 class LlamaAttention(torch.nn.Module):  # type: ignore[misc]
@@ -19,6 +19,8 @@ class LlamaAttention(torch.nn.Module):  # type: ignore[misc]
         self.v_proj = Linear(hidden, kv_heads * self.head_dim)
         self.o_proj = Linear(heads * self.head_dim, hidden, is_sum=True)
         self.rotary = Rotary(self.head_dim, config, "neox")
+        self.keys = Cached()
+        self.values = Cached()
         self.weights = Stored(in_kernels=True)
         self.out = Stored()
 
@@ -28,8 +30,8 @@ class LlamaAttention(torch.nn.Module):  # type: ignore[misc]
             project(x).unflatten(-1, (-1, self.head_dim))
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        turned = self.rotary(q), self.rotary(k)
-        out = attend(*turned, v, self.head_dim**-0.5, store=self.weights)
+        turned = self.rotary(q), self.keys(self.rotary(k))
+        out = attend(*turned, self.values(v), self.head_dim**-0.5, store=self.weights)
         return self.o_proj(self.out(out.flatten(2)))
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-from testing.oracles.models.parts import Linear, Stored
+from testing.oracles.models.parts import Cached, Linear, Stored
 
 # Bits of the significand, the hidden one among them.
 SIGNIFICAND = {torch.bfloat16: 8, torch.float16: 11}
@@ -72,6 +72,25 @@ def quantised(model: torch.nn.Module, quantise: Quantise) -> Iterator[None]:
                 return (quantise(name, inputs[0]),)
 
             hooks.append(module.register_forward_pre_hook(replace))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def cached(
+    model: torch.nn.Module, encode: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[None]:
+    """Within it, keys, values and latents pass `encode` on their way into the cache.
+
+    Args:
+        model: whose forward is run.
+        encode: what the cache's format leaves of values of any shape, float64.
+    """
+    places = [module for module in model.modules() if isinstance(module, Cached)]
+    hooks = [place.register_forward_hook(lambda _m, _i, x: encode(x)) for place in places]
     try:
         yield
     finally:

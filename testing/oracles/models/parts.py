@@ -35,6 +35,14 @@ class Stored(torch.nn.Module):  # type: ignore[misc]
         return x
 
 
+class Cached(torch.nn.Module):  # type: ignore[misc]
+    """The identity, where an implementation puts values in a cache, of codes perhaps."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x."""
+        return x
+
+
 class Linear(torch.nn.Linear):  # type: ignore[misc]
     """y = x Wᵀ + b, its output stored; `quantised` says whether a format of the model applies."""
 
