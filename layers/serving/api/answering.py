@@ -87,11 +87,11 @@ class StreamedAnswer(_Answer):
 async def send_json(send: Send, status: int, body: Json, headers: dict[str, str]) -> None:
     """A whole answer, by ASGI."""
     await _start(send, status, {"content-type": "application/json", **headers})
-    await _body(send, json.dumps(body, ensure_ascii=False).encode(), more=False)
+    await _body(send, json.dumps(body).encode(), more=False)
 
 
 def _event(value: Json) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 async def _start(send: Send, status: int, headers: dict[str, str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -96,12 +96,19 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _as_response(error: ApiError) -> Response:
-    return JSONResponse(error.body, status_code=error.status, headers=error.headers)
+    # ASCII: a message may quote half a surrogate pair, which is no UTF-8.
+    return Response(
+        json.dumps(error.body),
+        status_code=error.status,
+        headers=error.headers,
+        media_type="application/json",
+    )
 
 
 def _of_validation(problems: Sequence[Any]) -> ApiError:
-    """The first problem, as OpenAI would name its field."""
-    problem = problems[0]
+    """One problem, as OpenAI would name its field."""
+    # Of the kinds that a field may have, the one that the value came closest to.
+    problem = max(problems, key=lambda one: len(one["loc"]))
     where = [str(part) for part in problem["loc"][1:]]
     # Behind the field's name come the kinds that pydantic tried.
     param = where[0] if where else None

@@ -8,10 +8,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    field_validator,
+    model_validator,
+)
 
 MAX_SEED = 2**63 - 1
 Token = Annotated[StrictInt, Field(ge=0)]
+
+
+def _whole(text: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("half a surrogate pair, which is no Unicode text")
+    return text
+
+
+# JSON can write what no text can be.
+Text = Annotated[str, AfterValidator(_whole)]
 
 
 class _Strict(BaseModel):
@@ -35,7 +53,7 @@ class _Sampling(_Strict):
     n: int | None = Field(default=None, ge=1, le=128)
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = Field(default=None, ge=-(2**63), le=MAX_SEED)
-    stop: str | list[str] | None = None
+    stop: Text | list[Text] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     ignore_eos: bool = False
@@ -82,7 +100,7 @@ class _Sampling(_Strict):
 class CompletionRequest(_Sampling):
     """POST /v1/completions."""
 
-    prompt: str | list[Token] | list[str] | list[list[Token]]
+    prompt: Text | list[Token] | list[Text] | list[list[Token]]
     logprobs: int | None = Field(default=None, ge=0, le=5)
     best_of: int | None = None
     echo: bool | None = None
@@ -120,14 +138,14 @@ class TextPart(_Strict):
     """A piece of a message's content."""
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class ChatMessage(_Strict):
     """One turn."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: Text | list[TextPart]
     name: str | None = None
 
     @property

@@ -1,0 +1,73 @@
+"""What a server cannot do is named, by exit code and message, and never by a traceback."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testing.serving.model_folder import LOADER, write_folder
+from testing.serving.server import ServerError, running_server
+
+KNOWN = ("--loader", LOADER, "--torch-threads", "1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("models") / "known")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ("--tensor-parallel", "2", "--expert-parallel", "3"),
+            "--expert-parallel 3 does not",
+        ),
+        (
+            ("--max-running", "64", "--step-tokens", "64"),
+            "is 64, wanted more than 64",
+        ),
+        (("--tokenizer-workers", "0"), "--tokenizer-workers is 0, wanted 1 or more"),
+        (("--port", "70000"), "--port is 70000, wanted 0"),
+        (("--loader", "nothing"), "--loader is 'nothing', wanted MODULE:FUNCTION"),
+        (("--model", "/nowhere"), "--model /nowhere is no folder"),
+    ],
+)
+def test_options_that_cannot_be_are_named(folder: Path, options: tuple[str], says: str) -> None:
+    command = [sys.executable, "-m", "layers.serving", "--model", str(folder), *KNOWN, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--loader", "testing.serving:nothing"), "--loader testing.serving:nothing cannot be"),
+        (("--context-length", "1000"), "--context-length is 1000, and the model takes 512"),
+        (("--kv-tokens", "64", "--context-length", "100"), "the cache holds a text of 64 tokens"),
+        (("--device", "cuda", "--tensor-parallel", "2"), "needs as many GPUs"),
+        (("--host", "203.0.113.1"), "cannot listen on 203.0.113.1"),
+    ],
+)
+def test_what_a_worker_or_the_system_refuses_ends_the_start(
+    folder: Path, options: tuple[str], says: str
+) -> None:
+    with pytest.raises(ServerError) as error, running_server(folder, *KNOWN, *options):
+        pass
+    assert "ended with 2" in str(error.value)
+    assert says in str(error.value)
+    assert "Traceback" not in str(error.value)
+
+
+def test_a_worker_that_dies_while_it_starts_ends_the_start(folder: Path) -> None:
+    options = ("--loader", "testing.serving.processes.bad_loaders:dies")
+    began = time.monotonic()
+    with pytest.raises(ServerError) as error, running_server(folder, *options):
+        pass
+    assert "worker scheduler" in str(error.value) and "exit code 3" in str(error.value)
+    assert "ended with 1" in str(error.value)
+    assert time.monotonic() - began < 60
