@@ -75,6 +75,15 @@ def _add_up(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) -
                 "--config", metavar="FILE", help="pool.toml; by default what this machine has."
             ),
         ] = None,
+        client: Annotated[
+            int,
+            typer.Option(
+                "--with-process",
+                min=0,
+                metavar="PID",
+                help="End with that process, as of a CI job.",
+            ),
+        ] = 0,
         workspace: WorkspaceOption = None,
     ) -> None:
         """Starts the pool and returns when it takes tests; it is watched from then on."""
@@ -87,7 +96,7 @@ def _add_up(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) -
             else:
                 config = configs.read(file, tuple(known))
             home = homes.default()
-            lifecycle.up(home, config, loader.notify)
+            lifecycle.up(home, config, loader.notify, client)
             _print_status(home)
 
         _interruptible(start)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tools.plumb.cache import Notify, make_folder, write_atomically
@@ -20,17 +21,20 @@ from tools.plumb.pool import home as homes
 from tools.plumb.pool import keys
 from tools.plumb.pool.config import PoolConfig, Server
 from tools.plumb.pool.engine import programs
-from tools.plumb.pool.engine.handed import written
+from tools.plumb.pool.engine.handed import CLIENT, written
 from tools.plumb.pool.engine.parts import Programs
 from tools.plumb.pool.home import Home
 
+_KEYMAKER = Path(__file__).parent / "engine/keymaker.py"
 _UP_SECONDS = 180.0
 _DOWN_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
-def up(home: Home, config: PoolConfig, notify: Notify) -> dict[str, Any]:
+def up(home: Home, config: PoolConfig, notify: Notify, client: int = 0) -> dict[str, Any]:
     """Starts the pool's supervisor and waits until every part answers; returns its state.
+
+    client: a process with which the pool ends; 0 for none.
 
     Raises PlumbError if one is up, a port is taken, a key is missing or a part does not start.
     """
@@ -52,14 +56,15 @@ def up(home: Home, config: PoolConfig, notify: Notify) -> dict[str, Any]:
     found = programs.find(notify)
     write_atomically(home.plan, written(config, found))
     make_folder(home.logs)
-    return _wait_up(home, _start(home, found), notify)
+    return _wait_up(home, _start(home, found, client), notify)
 
 
-def _start(home: Home, found: Programs) -> subprocess.Popen[bytes]:
+def _start(home: Home, found: Programs, client: int) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([*_own_path(), *found.packages])),
         homes.MARK: home.mark("supervisor"),
+        CLIENT: str(client),
     }
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
@@ -207,7 +212,7 @@ def _run_keys(what: dict[str, Any]) -> None:
     found = programs.packages(lambda text: None)
     path = os.pathsep.join(dict.fromkeys([*_own_path(), *found]))
     done = subprocess.run(
-        [sys.executable, "-P", "-B", "-m", "tools.plumb.pool.keys", json.dumps(what)],
+        [sys.executable, "-P", "-B", _KEYMAKER, json.dumps(what)],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,

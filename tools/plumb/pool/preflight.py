@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,9 +21,10 @@ from tools.plumb.deps.findings import matches
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.options import rc
 from tools.plumb.pool import home as homes
-from tools.plumb.pool import keys, report
+from tools.plumb.pool import report
 from tools.plumb.pool.config import Server
 from tools.plumb.pool.home import Home
+from tools.plumb.pool.tunnel import tunnel
 from tools.plumb.revision import Loader
 
 _FILTERS = "--test_tag_filters"
@@ -189,25 +192,50 @@ def _run(loader: Loader, asked: Asked, home: Home) -> NoReturn:
     settings = _settings(loader, asked)
     state = _check(loader, asked, (settings.get(_FILTERS) or ("",))[-1], home)
     server = Server(**state["server"])
-    own = [f"--remote_executor={report.address(server)}"]
-    own += keys.bazel_options(home.keys, server.security)
-    if server.security == "jwt":
-        own.append(f"--remote_header=authorization={_token(home)}")
-    if not any(config.startswith("remote") for config in asked.configs):
-        own.insert(0, "--config=remote")
+    own = [] if any(one.startswith("remote") for one in asked.configs) else ["--config=remote"]
     entry = bazel.Place(loader.workspace, loader.workspace).bazel()
-    words = [*asked.startup, asked.command, *own, *asked.options, "--", *asked.targets]
+    with _way_to(server, home) as address, _secret_options(server, home) as startup:
+        own.append(f"--remote_executor={address}")
+        words = [*asked.startup, *startup, asked.command, *own, *asked.options]
+        code = _bazel(entry.command(*words, "--", *asked.targets), loader.workspace)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _way_to(server: Server, home: Home) -> Iterator[str]:
+    """What Bazel is given as its executor; a tunnel of ours where the pool asks for TLS."""
+    if server.security == "none":
+        yield report.address(server)
+        return
+    client = (home.keys / "client.crt", home.keys / "client.key")
+    authority = home.keys / "authority.crt"
+    host = report.host(server).strip("[]")
+    with tunnel(host, server.port, authority, client if server.security == "tls" else None) as port:
+        yield f"grpc://127.0.0.1:{port}"
+
+
+@contextmanager
+def _secret_options(server: Server, home: Home) -> Iterator[list[str]]:
+    """Start-up options that give Bazel its token, in a file: all users can read a command line."""
+    if server.security != "jwt":
+        yield []
+        return
+    with tempfile.NamedTemporaryFile("w", prefix="plumb-pool-", suffix=".bazelrc") as file:
+        file.write(f'build --remote_header="authorization={_token(home)}"\n')
+        file.flush()
+        yield [f"--bazelrc={file.name}"]
+
+
+def _bazel(command: Sequence[str], workspace: Path) -> int:
     try:
-        process = subprocess.Popen(
-            entry.command(*words), cwd=loader.workspace, env=bazel.environment()
-        )
+        process = subprocess.Popen(command, cwd=workspace, env=bazel.environment())
     except OSError as error:
         raise PlumbError(
-            f"cannot run {entry.entry}: {error.strerror}.", ExitCode.ENVIRONMENT
+            f"cannot run {command[0]}: {error.strerror}.", ExitCode.ENVIRONMENT
         ) from error
     while True:
         try:
-            raise typer.Exit(process.wait())
+            return process.wait()
         except KeyboardInterrupt:
             # Bazel has it too, and ends its tests and then itself.
             continue

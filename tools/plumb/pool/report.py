@@ -21,11 +21,15 @@ class Format(StrEnum):
     JSON = "json"
 
 
+def host(server: Server) -> str:
+    """How the server is reached from this machine, as it stands in an address."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.address, server.address)
+    return f"[{name}]" if ":" in name else name
+
+
 def address(server: Server) -> str:
     """What Bazel's --remote_executor gets on this machine."""
-    host = "127.0.0.1" if server.address in ("0.0.0.0", "127.0.0.1") else server.address
-    host = "[::1]" if host == "::" else f"[{host}]" if ":" in host else host
-    return f"{server.scheme}://{host}:{server.port}"
+    return f"{server.scheme}://{host(server)}:{server.port}"
 
 
 def lines(state: Mapping[str, Any], home: Home) -> Iterator[str]:

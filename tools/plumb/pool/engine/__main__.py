@@ -38,13 +38,15 @@ def run(home: Home) -> None:
         postgres.make(home.folder / "database", programs, accounts.service, secret)
         address = buildgrid.connection_string(config.server, secret)
         log = home.logs / "database.log"
-        Supervisor(
+        supervisor = Supervisor(
             home,
             every,
             accounts,
             {"server": asdict(config.server), "pools": config.pools},
             {"database": lambda alive: postgres.prepare(address, programs, log, alive)},
-        ).run()
+        )
+        supervisor.client = int(os.environ.get(handed.CLIENT, "0")) or None
+        supervisor.run()
 
 
 def _make_folders(

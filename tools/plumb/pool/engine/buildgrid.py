@@ -132,7 +132,7 @@ def _authorization(name: str, server: Server, keys: Path) -> str:
         {
             "method": "jwt",
             "algorithm": "rs256",
-            "secret": (keys / "tokens.pub").read_text(encoding="utf-8"),
+            "secret": str(keys / "tokens.pub"),
             "audience": server.audience,
         }
     )

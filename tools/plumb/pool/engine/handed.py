@@ -11,6 +11,9 @@ from tools.plumb.pool.config import PoolConfig, Server, Slot
 from tools.plumb.pool.engine.parts import Programs
 from tools.plumb.pool.home import Home
 
+# In the supervisor's environment: the process with which the pool ends.
+CLIENT = "PLUMBLINE_POOL_CLIENT"
+
 
 def written(config: PoolConfig, programs: Programs) -> bytes:
     """What `plumb pool up` hands to the supervisor."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tools.plumb.cache import write_atomically
@@ -79,6 +80,8 @@ class Supervisor:
         self.home, self.accounts, self.about = home, accounts, about
         self.running = [Running(part) for part in parts]
         self.after = after or {}
+        # The process with which the pool ends; None for none.
+        self.client: int | None = None
         self.stopping = False
         self._said = ""
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -97,11 +100,14 @@ class Supervisor:
                     return
             self.say("up: " + ", ".join(one.part.name for one in self.running))
             self._write_state("up")
-            while not self.stopping:
+            while not self.stopping and self._is_wanted():
                 self.step()
                 time.sleep(_TICK_SECONDS)
         finally:
             self.end()
+
+    def _is_wanted(self) -> bool:
+        return self.client is None or Path(f"/proc/{self.client}").exists()
 
     def step(self) -> None:
         """Looks at every part once."""
@@ -127,13 +133,15 @@ class Supervisor:
         part = one.part
         self._start(one)
         deadline = time.monotonic() + _READY_SECONDS
-        while not self.stopping and not is_ready(part):
+        while not self.stopping:
             if one.process is None or one.process.poll() is not None:
-                end = _ending(one.process.returncode if one.process else 0)
+                end = one.last_end if one.process is None else _ending(one.process.returncode)
                 raise PlumbError(
                     f"{part.name} {end} before it was ready: {self._last_words(part)}",
                     ExitCode.ENVIRONMENT,
                 )
+            if is_ready(part):
+                break
             if time.monotonic() > deadline:
                 raise PlumbError(
                     f"{part.name} was not ready after {_READY_SECONDS:.0f} s; see `plumb pool "
@@ -197,7 +205,10 @@ class Supervisor:
                 )
             except OSError as error:
                 stream.write(f"{part.command[0]}: {error.strerror}\n".encode())
-                one.last_end = f"cannot be started ({error.strerror})"
+                if one.last_end != f"cannot be started ({error.strerror})":
+                    one.last_end = f"cannot be started ({error.strerror})"
+                    self.say(f"{part.name} {one.last_end}: {part.command[0]}")
+                one.state = "waiting"
                 one.again_at = time.monotonic() + one.pause
                 one.pause = min(2 * one.pause, _LONGEST_PAUSE)
                 return

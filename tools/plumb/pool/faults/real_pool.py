@@ -44,6 +44,10 @@ while [ "$pid" -gt 1 ]; do
 done
 exit 1
 """
+RC = """\
+common --noenable_bzlmod
+build:remote --remote_default_exec_properties=Pool=cpu
+"""
 _WAIT_SECONDS = 90.0
 
 
@@ -102,7 +106,9 @@ class RealPool:
 
     def up(self, text: str) -> None:
         """Starts the pool of a pool.toml."""
-        done = self.plumb("up", "--config", str(self.configure(text)))
+        done = self.plumb(
+            "up", "--config", str(self.configure(text)), f"--with-process={os.getpid()}"
+        )
         assert done.returncode == 0, done.stderr + self.log("supervisor")
 
     def log(self, part: str) -> str:
@@ -208,6 +214,8 @@ class Running:
 def real_pool() -> Iterator[RealPool]:
     """A folder for a pool and a workspace; what was started in it ends with the context."""
     buildbox = programs.buildbox(lambda text: None)
+    # Bazel's timeout: what was started still has to end.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("terminated"))
     # Not below TEST_TMPDIR: workers of another user could not enter that.
     with TemporaryDirectory(dir="/var/tmp", prefix="plumb-pool-") as name:
         folder = Path(name)
@@ -218,7 +226,7 @@ def real_pool() -> Iterator[RealPool]:
         (folder / "notes").chmod(0o777)
         made.forget()
         made.write("", WORKSPACE='workspace(name = "small")\n', **{"check.sh": CHECK})
-        made.write("", **{"killer.sh": KILLER, ".bazelrc": "common --noenable_bzlmod\n"})
+        made.write("", **{"killer.sh": KILLER, ".bazelrc": RC})
         for script in ("check.sh", "killer.sh"):
             (made.workspace / script).chmod(0o755)
         subprocess.run(["git", "init", "--quiet", made.workspace], check=True)
