@@ -110,6 +110,14 @@ def test_what_is_no_cache_is_refused() -> None:
         loaded.layer(t.q, t.k, t.v, latents, t.metadata)
 
 
+def test_a_cache_on_another_device_is_refused() -> None:
+    rng = np.random.default_rng(1)
+    loaded = build(CASES["dense"], rng, "cpu")
+    t = tensors_of(make_batch(CASES["dense"], CALL, rng), "cpu")
+    with pytest.raises(ValueError, match="the cache is on meta, wanted cpu"):
+        forward(loaded.layer, replace(t, cache=cache(device="meta")))
+
+
 def forward(layer: Attention, t: Tensors) -> torch.Tensor:
     return layer(t.q, t.k, t.v, t.cache, t.metadata)
 
