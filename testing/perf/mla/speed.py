@@ -7,7 +7,7 @@ rank of eight. Kernels run in pairs on the same cache (testing/perf/timing.py), 
 rate is bytes of latents for decode, arithmetic on visible pairs otherwise. Goals: at least 0.7 of
 FlashInfer's rate for decode and 0.5 for extend, of our Triton kernel. A layer is timed beside the
 products with its weight's halves and the kernel, by which it adds rotation and the writing of the
-cache. Mode "unabsorbed", of whole prompts, has to be asked for: FlashInfer compiles for a minute.
+cache. Mode "unabsorbed", of whole prompts, has to be asked for: FlashInfer compiles for minutes.
 Rows are printed as they are measured, and kept in a file by `--out`. The exit code is 0, unless
 `--require` is given and a goal is missed or not resolved. On a CPU, where goals do not hold, a
 small batch is timed.
