@@ -42,21 +42,26 @@ def _remove(tree: Path) -> None:
 
 
 def _extract(pack: Path, folder: Path) -> None:
-    made = {folder}
-    with tarfile.open(pack, "r:") as archive, pack.open("rb") as packed:
+    # Plain calls and strings: 21,000 files are most of what a worker's first torch test takes.
+    root, made = str(folder), {""}
+    with tarfile.open(pack, "r:") as archive, pack.open("rb", buffering=0) as packed:
         for entry in archive:
-            path = folder / entry.name
-            if not entry.isfile() or not path.resolve().is_relative_to(folder.resolve()):
+            place, _, _ = entry.name.rpartition("/")
+            if not entry.isfile() or not {"", ".", ".."}.isdisjoint(entry.name.split("/")):
                 raise ValueError(f"{pack}: entry {entry.name!r} is no file inside the pack")
-            if path.parent not in made:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                made.add(path.parent)
+            if place not in made:
+                Path(root, place).mkdir(parents=True, exist_ok=True)
+                made.add(place)
             packed.seek(entry.offset_data)
-            with path.open("wb") as unpacked:
-                for start in range(0, entry.size, _CHUNK):
-                    unpacked.write(packed.read(min(entry.size - start, _CHUNK)))
-            path.chmod(entry.mode)
-    for below, _, _ in os.walk(folder):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            file = os.open(f"{root}/{entry.name}", flags, entry.mode)
+            with os.fdopen(file, "wb", buffering=0) as unpacked:
+                left = entry.size
+                while left:
+                    if not (data := packed.read(min(left, _CHUNK))):
+                        raise ValueError(f"{pack}: it ends within {entry.name!r}")
+                    left -= unpacked.write(data)
+    for below, _, _ in os.walk(root):
         Path(below).chmod(0o555)
 
 

@@ -1,7 +1,9 @@
+import hashlib
 import os
 import stat
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -89,6 +91,33 @@ def test_a_damaged_pack_is_refused_and_leaves_nothing(
 
     assert "it came damaged" in capsys.readouterr().err
     assert [path.suffix for path in (cache / "boot").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "a//b", "."])
+def test_an_entry_outside_the_pack_is_refused(tmp_path: Path, name: str) -> None:
+    packed = tmp_path / "wheel.pack"
+    with tarfile.open(packed, "w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    Path(f"{packed}.sha256").write_text(digest)
+
+    with pytest.raises(ValueError, match="is no file inside the pack"):
+        unpack.unpack(packed, tmp_path)
+
+    assert not (tmp_path / digest).exists()
+
+
+def test_a_link_in_a_pack_is_refused(tmp_path: Path) -> None:
+    packed = tmp_path / "wheel.pack"
+    entry = tarfile.TarInfo("link")
+    entry.type, entry.linkname = tarfile.SYMTYPE, "/etc"
+    with tarfile.open(packed, "w") as archive:
+        archive.addfile(entry)
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    Path(f"{packed}.sha256").write_text(digest)
+
+    with pytest.raises(ValueError, match="is no file inside the pack"):
+        unpack.unpack(packed, tmp_path)
 
 
 def test_the_folder_of_the_cache_is_printed(
