@@ -2,14 +2,10 @@
 
 import pytest
 
-from testing.e2e.faults import engine_faults, model_faults, text_faults  # noqa: F401 to register
 from testing.e2e.faults.fault import FAULTS, KINDS
-from testing.e2e.smokes import gpt_oss, mla_int8_mtp, tokenizer_workers
+from testing.e2e.faults.table import SMOKES
 from testing.harness.records import record
 
-SMOKES = {
-    smoke.name: smoke for smoke in (gpt_oss.MXFP4, mla_int8_mtp.SMOKE, tokenizer_workers.SMOKE)
-}
 PLANTED = [(fault.name, smoke) for fault in FAULTS.values() for smoke in fault.smokes]
 
 
@@ -23,5 +19,5 @@ def test_a_planted_fault_fails_the_smoke(fault: str, smoke: str) -> None:
     with pytest.raises(AssertionError) as failed:
         SMOKES[smoke].run(fault)
     # Not a start that failed, and not an error of the fault's own.
-    assert str(failed.value).startswith(f"{smoke}: ") or "nothing was streamed" in str(failed.value)
+    assert str(failed.value).startswith(f"{smoke}: ")
     record({"fault": fault, "smoke": smoke, "said": str(failed.value)[:200]}, "kills.jsonl")

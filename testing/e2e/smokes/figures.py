@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,15 @@ from typing import Any
 
 from testing.e2e.asking.ask import Answer
 from testing.e2e.checkpoints.folders import measured
-from testing.e2e.statistics.bounds import RATE, Share, highest_ratio, least_share
+from testing.e2e.statistics.bounds import FEWEST_RUNS, RATE, Share, highest_ratio, least_share
 from testing.harness.device import pool
 from testing.harness.records import record
 
 RATIOS = Path(__file__).parent / "ratios.json"
 """{smoke: {pool: {ratio: its values in runs in which all was right}}}."""
+
+RECORDING = "PLUMBLINE_RECORD"
+"""Set in the environment of runs that are to be recorded."""
 
 
 @dataclass
@@ -81,10 +85,15 @@ class Figures:
 
     def ratio(self, name: str, seen: float) -> None:
         """At most what right runs lead to expect, by their tolerance bound."""
-        runs = recorded_ratios(self.smoke).get(name)
+        runs = recorded_ratios(self.smoke).get(name, [])
         self.seen[name] = seen
-        if runs is None:
-            # A run that is to be recorded has nothing to be held against yet.
+        if len(runs) < FEWEST_RUNS:
+            if RECORDING not in os.environ:
+                self.failures.append(
+                    f"{name} is {seen:.3f}, and pool {pool()} has {len(runs)} recorded runs to "
+                    f"hold it against, wanted {FEWEST_RUNS}: run python -m "
+                    f"testing.e2e.smokes.repeat --only {self.smoke} --runs 20 --record there"
+                )
             return
         self.bounds[name] = highest = highest_ratio(runs, self.rate)
         if seen > highest:

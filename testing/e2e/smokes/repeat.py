@@ -3,12 +3,14 @@
     python -m testing.e2e.smokes.repeat --runs 50 --output /tmp/runs.json
 
 Each run is a process of its own with its own seed. Ends with 1 if any failed. With --record the
-ratios of latencies go into ratios.json, where the smokes read their bounds from.
+ratios of latencies are added to ratios.json, where smokes read their bounds from; a pool of which
+nothing is recorded yet has no bound in these runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -16,10 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from testing.e2e.smokes.figures import RATIOS
+from testing.e2e.smokes.figures import RATIOS, RECORDING
 from testing.harness.device import pool
 
 TESTS = {
@@ -29,6 +32,11 @@ TESTS = {
     "offline_throughput": "testing/perf/serving/offline_throughput_test.py",
     "tokenizer_workers_smoke": "testing/e2e/tokenizer_workers_smoke_test.py",
 }
+RATIOS_OF = {
+    "latency": ("seconds_over_bare_loop",),
+    "offline_throughput": ("seconds_over_bare_loop",),
+    "tokenizer_workers_smoke": ("inter_token", "time_to_first_token"),
+}
 _FIRST_SEED = 5000
 
 
@@ -36,6 +44,7 @@ def run_once(name: str, seed: int) -> dict[str, Any]:
     """One run: {"seed", "passed", "seconds", "seen", "bounds", "said" where it failed}."""
     with tempfile.TemporaryDirectory() as folder:
         environ = os.environ | {"PLUMBLINE_SEED": str(seed), "TEST_UNDECLARED_OUTPUTS_DIR": folder}
+        environ |= {RECORDING: "1"}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS[name]]
         began = time.monotonic()
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -53,18 +62,36 @@ def run_once(name: str, seed: int) -> dict[str, Any]:
         return found
 
 
-def record_ratios(name: str, runs: Sequence[dict[str, Any]]) -> None:
-    """Puts the ratios of runs that passed into ratios.json, for this pool's earlier ones."""
+def record_ratios(name: str, runs: Sequence[dict[str, Any]], where: str) -> None:
+    """Adds the ratios of runs that passed to those of pool `where` in ratios.json."""
     known = json.loads(RATIOS.read_text()) if RATIOS.exists() else {}
-    seen = [run["seen"] for run in runs if run["passed"]]
-    accuracies = ("accuracy", "agreement", "accept_length", "per_second", "a_token")
-    names = [key for key in (seen[0] if seen else {}) if not key.endswith(accuracies)]
-    if names:
-        made = {key: [round(one[key], 4) for one in seen] for key in names}
-        known.setdefault(name, {})[pool()] = made
-        written = RATIOS.with_suffix(".written")
-        written.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-        written.replace(RATIOS)
+    mine = known.setdefault(name, {}).setdefault(where, {})
+    for run in runs:
+        for key, value in run.get("seen", {}).items():
+            if run["passed"] and key in RATIOS_OF.get(name, ()):
+                mine.setdefault(key, []).append(round(value, 4))
+    written = RATIOS.with_suffix(".written")
+    written.write_text(json.dumps(known, sort_keys=True, indent=1) + "\n")
+    written.replace(RATIOS)
+
+
+def run_all(
+    names: Sequence[str], numbers: range, workers: int, deadline: float, output: Path
+) -> Any:
+    """{name: runs}, `workers` of them at a time; none is started behind the deadline."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+
+    def one(task: tuple[int, str]) -> None:
+        number, name = task
+        if time.monotonic() < deadline:
+            run = run_once(name, _FIRST_SEED + number)
+            found[name].append(run)
+            print(name, number, run, flush=True)
+
+    with ThreadPoolExecutor(workers) as pool_of_threads:
+        list(pool_of_threads.map(one, itertools.product(numbers, names)))
+    output.write_text(json.dumps(found, indent=1) + "\n")
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,25 +99,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=sorted(TESTS), default=sorted(TESTS))
     parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--record", action="store_true")
-    parser.add_argument("--minutes", type=float, help="start no run behind so many")
+    parser.add_argument("--record", action="store_true", help="add the ratios to ratios.json")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no run behind so many")
     options = parser.parse_args(arguments)
-    deadline = time.monotonic() + 60 * (options.minutes or 1e6)
-    all_runs: dict[str, list[dict[str, Any]]] = {name: [] for name in options.only}
-    for number in range(options.runs):
-        for name, runs in all_runs.items():
-            if time.monotonic() > deadline:
-                break
-            runs.append(run_once(name, _FIRST_SEED + number))
-            print(name, number, runs[-1], flush=True)
-            options.output.write_text(json.dumps(all_runs, indent=1) + "\n")
-    for name, runs in all_runs.items():
+    numbers = range(options.first, options.first + options.runs)
+    deadline = time.monotonic() + 60 * options.minutes
+    found = run_all(options.only, numbers, options.workers, deadline, options.output)
+    for name, runs in found.items():
         passed = sum(run["passed"] for run in runs)
         print(f"{name}: {passed} of {len(runs)} runs passed", flush=True)
         if options.record:
-            record_ratios(name, runs)
-    return int(any(not run["passed"] for runs in all_runs.values() for run in runs))
+            record_ratios(name, runs, pool())
+    return int(any(not run["passed"] for runs in found.values() for run in runs))
 
 
 if __name__ == "__main__":

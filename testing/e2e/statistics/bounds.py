@@ -15,6 +15,9 @@ from scipy import stats
 RATE = 1e-4
 """Runs of a smoke that may fail although all is right; its assertions share it."""
 
+FEWEST_RUNS = 10
+"""Recorded runs below which a bound of ratios says too little."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -80,8 +83,8 @@ def highest_ratio(measured: list[float], rate: float, confidence: float = 0.99) 
         ValueError: fewer than ten runs.
     """
     runs = len(measured)
-    if runs < 10:
-        raise ValueError(f"{runs} runs say too little of a tail, wanted 10 or more")
+    if runs < FEWEST_RUNS:
+        raise ValueError(f"{runs} runs say too little of a tail, wanted {FEWEST_RUNS} or more")
     logs = np.log(measured)
     far = stats.norm.ppf(1 - rate) * np.sqrt(runs)
     factor = stats.nct.ppf(confidence, runs - 1, far) / np.sqrt(runs)
