@@ -2,8 +2,8 @@
 
     python -m testing.e2e.faults.table
 
-run in the checkout, writes it into testing/e2e/checkpoints/README.md, and ends with 1 if a fault failed
-no smoke.
+run in the checkout, writes it into testing/e2e/checkpoints/README.md, and ends with 1 if a fault
+failed no smoke.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testing.e2e.faults import engine_faults, model_faults, text_faults  # noqa: F401 to register
@@ -23,6 +24,10 @@ from testing.e2e.smokes.figures import RECORDING, Figures
 SMOKES = {
     smoke.name: smoke for smoke in (gpt_oss.MXFP4, mla_int8_mtp.SMOKE, tokenizer_workers.SMOKE)
 }
+_HEAD = """\
+| smoke | kind | fault | right runs fall to | what fails |
+| --- | --- | --- | --- | --- |
+"""
 _README = Path("testing/e2e/checkpoints/README.md")
 _BETWEEN = re.compile(r"(<!-- faults: begin -->\n).*?(<!-- faults: end -->)", re.DOTALL)
 
@@ -48,31 +53,36 @@ def _shown(figures: Figures) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in seen)
 
 
+def rows(smokes: Sequence[str], workers: int) -> list[tuple[str, bool]]:
+    """Each fault in each of its smokes among these, `workers` servers at a time."""
+    planted = [(f, smoke) for smoke in smokes for f in FAULTS.values() if smoke in f.smokes]
+
+    def one(pair: tuple[Fault, str]) -> tuple[str, bool]:
+        made = row(*pair)
+        print(made[0], end="", flush=True)
+        return made
+
+    with ThreadPoolExecutor(workers) as threads:
+        return list(threads.map(one, planted))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plants each fault into each of its smokes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=sorted(SMOKES), default=sorted(SMOKES))
-    parser.add_argument("--output", type=Path, help="a file for the rows alone")
+    parser.add_argument("--workers", type=int, default=1, help="servers at a time")
+    parser.add_argument("--output", type=Path, help="a file for the table, instead of the README")
     options = parser.parse_args(arguments)
     # A pool of which no ratio is recorded has no bound of it: that is no finding.
     os.environ[RECORDING] = "1"
-    lines, missed = [], 0
-    for smoke in options.only:
-        for fault in FAULTS.values():
-            if smoke in fault.smokes:
-                line, found = row(fault, smoke)
-                lines.append(line)
-                missed += not found
-                print(line, end="", flush=True)
-                if options.output:
-                    options.output.write_text("".join(lines))
-    if not options.output:
-        head = "| smoke | kind | fault | right runs fall to | what fails |\n"
-        head += "| --- | --- | --- | --- | --- |\n"
-        text = _README.read_text()
-        made = head + "".join(lines)
-        _README.write_text(_BETWEEN.sub(lambda found: found[1] + made + found[2], text))
-    return int(missed > 0)
+    made = rows(options.only, options.workers)
+    table = _HEAD + "".join(line for line, _ in made)
+    if options.output:
+        options.output.write_text(table)
+    else:
+        text = _BETWEEN.sub(lambda found: found[1] + table + found[2], _README.read_text())
+        _README.write_text(text)
+    return int(not all(found for _, found in made))
 
 
 if __name__ == "__main__":
