@@ -58,7 +58,7 @@ def _without_last_quarter(module: torch.nn.Module, inputs: tuple[Any, ...]) -> t
     return (x, *inputs[1:])
 
 
-@fault("kernel", _MLA, _GPT)
+@fault("kernel", _GPT)
 def combine_weights() -> Planting:
     """Every chosen expert counts alike."""
     model = yield

@@ -48,7 +48,7 @@ def row(fault: Fault, smoke: str) -> tuple[str, bool]:
 
 
 def _shown(figures: Figures) -> str:
-    names = ("accuracy", "streamed_accuracy", "accept_length")
+    names = ("accuracy", "streamed_accuracy", "accept_length", "sameness")
     seen = [(name, figures.seen[name]) for name in names if name in figures.seen]
     return ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in seen)
 

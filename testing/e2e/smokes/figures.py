@@ -83,6 +83,14 @@ class Figures:
         what = f"{verifications:.0f} verifications"
         self._at_least("accept_length", total / verifications, least, what)
 
+    def sameness(self, texts: Sequence[str], wholes: Sequence[str], parts: Sequence[str]) -> None:
+        """Texts that are the model's own, `wholes`, as often as its own in smaller batches are."""
+        hits = sum(a == b for a, b in zip(wholes, parts, strict=True))
+        seen = sum(a == b for a, b in zip(texts, wholes, strict=True)) / len(texts)
+        least = least_share(Share(hits, len(parts)), len(texts), self.rate)
+        differing = [f"'{a}', not '{b}'" for a, b in zip(texts, wholes, strict=True) if a != b]
+        self._at_least("sameness", seen, least, "; ".join(differing[:3]))
+
     def ratio(self, name: str, seen: float) -> None:
         """At most what right runs lead to expect, by their tolerance bound."""
         runs = recorded_ratios(self.smoke).get(name, [])

@@ -1,0 +1,57 @@
+"""Prompts that a tiny model is unsure of, and what it makes of them without a server.
+
+Drafts of the tasks' own answers are nearly always right, so that a verification which keeps every
+draft would pass for a right one. Behind longer lists and sums than any in training the draft module
+often differs from the model, and greedy text has to be the model's all the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+
+from layers.models.load import load_model
+from testing.e2e.checkpoints.folders import folder
+from testing.e2e.tasks.problems import LETTERS, SYMBOLS, Problem
+from testing.harness.device import device
+from testing.perf.serving.bare import BareLoop
+
+
+def unsure_problems(count: int, seed: int) -> list[Problem]:
+    """Lists of ten and sums of five digits; their answers are what the model says, so unknown."""
+    rng = random.Random(seed)
+    asked = []
+    for number in range(count):
+        items = " ".join(rng.choice(LETTERS + SYMBOLS) for _ in range(10))
+        sums = f"{rng.randrange(10**5):05}+{rng.randrange(10**5):05}="
+        asked.append((f"copy {items}:", f"sort {items}:", sums)[number % 3])
+    return [Problem("unsure", prompt, "") for prompt in asked]
+
+
+def greedy_texts(
+    checkpoint: str, prompts: Sequence[str], num_tokens: int, at_a_time: Sequence[int]
+) -> list[list[str]]:
+    """What the model alone says, `num_tokens` at most, for each of these batch sizes.
+
+    Batches of other sizes add up in another order: where two tokens are about as likely, they may
+    differ, and so may a server that is right.
+    """
+    place = folder(checkpoint)
+    tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
+    model = load_model(place, device=device(), with_draft=False)
+    loop, ids = BareLoop(model), [tokenizer.encode(prompt).ids for prompt in prompts]
+    ends = set(model.config.eos_token_ids)
+    found = []
+    for size in at_a_time:
+        rows: list[list[int]] = []
+        for start in range(0, len(ids), size):
+            rows += loop.run(ids[start : start + size], num_tokens).tokens
+        found.append([tokenizer.decode(_until(row, ends)) for row in rows])
+    return found
+
+
+def _until(row: Sequence[int], ends: set[int]) -> list[int]:
+    length = next((i for i, token in enumerate(row) if token in ends), len(row))
+    return list(row[:length])
