@@ -26,7 +26,7 @@ _TICK_SECONDS = 0.1
 _READY_SECONDS = 90.0
 # How long a part has to end in order before it is killed.
 _STOP_SECONDS = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 # A part that lived so long starts again at once if it dies.
 _GOOD_LIFE_SECONDS = 60.0
 _KEPT_LOG_BYTES = 20_000_000

@@ -151,7 +151,7 @@ class RealPool:
         options = [
             f"--remote_executor=grpc://127.0.0.1:{self.port}",
             "--remote_default_exec_properties=Pool=cpu",
-            *("--remote_max_connections=2", "--remote_retries=20", "--jobs=64"),
+            *("--remote_max_connections=2", "--remote_retries=10", "--jobs=64"),
             # A result that is there already would show nothing.
             *("--noremote_accept_cached", "--cache_test_results=no"),
             *("--curses=no", "--noshow_progress", "--incompatible_strict_action_env"),
