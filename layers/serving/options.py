@@ -62,6 +62,8 @@ def parse(arguments: Sequence[str]) -> Options:
         OptionError: a value that cannot be, with what to write instead.
     """
     values = vars(_parser().parse_args(arguments))
+    # `bazel run` starts programs elsewhere, and says where it was called.
+    values["model"] = Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), values["model"])
     values["served_model_name"] = values["served_model_name"] or values["model"].resolve().name
     options = Options(**values)
     _check(options)

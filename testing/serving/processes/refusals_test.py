@@ -1,5 +1,6 @@
 """What a server cannot do is named, by exit code and message, and never by a traceback."""
 
+import os
 import subprocess
 import sys
 import time
@@ -41,6 +42,15 @@ def test_options_that_cannot_be_are_named(folder: Path, options: tuple[str], say
     assert ended.returncode == 2
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_folder_is_found_from_where_bazel_run_was_called(folder: Path) -> None:
+    command = [sys.executable, "-m", "layers.serving", "--model", folder.name, "--port", "70000"]
+    called_in = os.environ | {"BUILD_WORKING_DIRECTORY": str(folder.parent)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=called_in
+    )
+    assert "--port is 70000" in ended.stderr, ended.stderr
 
 
 @pytest.mark.parametrize(
