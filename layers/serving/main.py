@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from layers.serving.options import OptionError, Options, parse
+from layers.serving.tokenizing.chat_template import ChatTemplate, ChatTemplateError
 from layers.serving.tokenizing.files import TokenizerError, read_tokenizer
 from layers.serving.workers.endpoints import Endpoints
 from layers.serving.workers.process import Worker
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = parse(arguments)
         files = read_tokenizer(options.model)
-    except (OptionError, TokenizerError) as error:
+        # Workers make their own; one that cannot be made is said here, where the user is told.
+        ChatTemplate(files.chat_template, files.special_tokens)
+    except (ChatTemplateError, OptionError, TokenizerError) as error:
         return _complain(error)
     folder = _scratch()
     try:

@@ -144,7 +144,7 @@ class Backend:
         """The ids of a text, or of a chat.
 
         Raises:
-            ApiError: 400, the model's template does not take the messages.
+            ApiError: 400, the model's template or tokenizer does not take them.
         """
         if self._stopping is not None:
             raise stopping(self._stopping)
@@ -157,7 +157,7 @@ class Backend:
         finally:
             self._tickets.pop(ticket, None)
         if answer.error is not None:
-            raise ApiError(400, answer.error, param="messages")
+            raise ApiError(400, answer.error, param="messages" if text is None else "prompt")
         return answer.ids
 
     async def generate(
@@ -172,10 +172,11 @@ class Backend:
             raise stopping(self._stopping)
         choice = next(self._numbers)
         queue: asyncio.Queue[TextDelta | ApiError] = asyncio.Queue()
-        self._texts[choice] = queue
-        self._metrics.prompt_tokens.inc(len(ids))
         detokenizer = next(self._detokenizers)
         self._tell("scheduler", Generate(choice, ids, params, detokenizer, stops))
+        # Only now: what cannot be sent leaves nothing behind, and answers are read later.
+        self._texts[choice] = queue
+        self._metrics.prompt_tokens.inc(len(ids))
         is_finished = False
         last = 0.0
         try:

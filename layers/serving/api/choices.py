@@ -59,8 +59,12 @@ def answer_length(prompt: Sequence[int], wanted: int | None, backend: Backend, p
     """Tokens of the answer at most; without a wish as many as the context leaves.
 
     Raises:
-        ApiError: 400, it does not fit, or a token that the vocabulary does not have.
+        ApiError: 400, no token at all, too many, or one that the vocabulary does not have.
     """
+    if not prompt:
+        raise ApiError(
+            400, "a prompt without any token, wanted text that the tokenizer knows", param=param
+        )
     most = backend.context_length
     if len(prompt) + (wanted or 1) > most:
         raise too_long(len(prompt), wanted, most, param)
@@ -122,7 +126,7 @@ async def _pump(
         async with aclosing(backend.generate(prompt, params, stops)) as deltas:
             async for delta in deltas:
                 queue.put_nowait((index, delta))
-    except ApiError as error:
+    except Exception as error:  # of any kind: who waits for the text must not wait for ever
         queue.put_nowait((index, error))
 
 

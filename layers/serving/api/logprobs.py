@@ -31,8 +31,10 @@ def for_completion(logprobs: Sequence[ShownLogprobs], offset: int) -> dict[str, 
     return {
         "tokens": [_name(shown.token) for shown in logprobs],
         "token_logprobs": [shown.token.logprob for shown in logprobs],
+        # The token itself too where it is none of the most probable: one more than was asked for.
         "top_logprobs": [
-            {_name(token): token.logprob for token in shown.top} for shown in logprobs
+            {_name(token): token.logprob for token in (*shown.top, shown.token)}
+            for shown in logprobs
         ],
         "text_offset": offsets,
     }

@@ -19,6 +19,8 @@ from pydantic import (
 )
 
 MAX_SEED = 2**63 - 1
+# Counts that no vocabulary reaches; beyond 63 bits neither msgpack nor a tensor takes them.
+_MOST_TOP_K = 2**31 - 1
 Token = Annotated[StrictInt, Field(ge=0)]
 
 
@@ -49,7 +51,7 @@ class _Sampling(_Strict):
     model: str
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0)
+    top_k: int | None = Field(default=None, ge=0, le=_MOST_TOP_K)
     n: int | None = Field(default=None, ge=1, le=128)
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = Field(default=None, ge=-(2**63), le=MAX_SEED)

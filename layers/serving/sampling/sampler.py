@@ -45,7 +45,9 @@ def _draw(
 ) -> torch.Tensor:
     device = logits.device
     temperature = torch.tensor([p.temperature for p in params], dtype=torch.float64, device=device)
-    scores = logits.to(torch.float64) / temperature[:, None]
+    wide = logits.to(torch.float64)
+    # Below the largest, so that no temperature is so small that several overflow and look alike.
+    scores = (wide - wide.amax(dim=-1, keepdim=True)) / temperature[:, None]
     cut = [row for row, p in enumerate(params) if p.top_k or p.top_p < 1]
     if cut:
         scores[cut] = keep_likely(

@@ -36,5 +36,8 @@ def _tokenize(message: Tokenize, files: TokenizerFiles, template: ChatTemplate) 
             text, add_special = message.text or "", True
     except ChatTemplateError as error:
         return Tokenized(message.ticket, [], str(error))
-    ids = files.tokenizer.encode(text, add_special_tokens=add_special).ids
+    try:
+        ids = files.tokenizer.encode(text, add_special_tokens=add_special).ids
+    except Exception as error:  # the library raises no narrower kind
+        return Tokenized(message.ticket, [], f"the model's tokenizer refuses the text: {error}")
     return Tokenized(message.ticket, ids)

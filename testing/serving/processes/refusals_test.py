@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from testing.serving.model_folder import LOADER, write_folder
 from testing.serving.server import ServerError, running_server
@@ -81,3 +82,33 @@ def test_a_worker_that_dies_while_it_starts_ends_the_start(folder: Path) -> None
     assert "worker scheduler" in str(error.value) and "exit code 3" in str(error.value)
     assert "ended with 1" in str(error.value)
     assert time.monotonic() - began < 60
+
+
+def test_a_chat_template_that_is_no_jinja_is_named(tmp_path: Path) -> None:
+    broken = write_folder(tmp_path / "broken", template="{% for %}")
+    with pytest.raises(ServerError) as error, running_server(broken, *KNOWN):
+        pass
+    assert "the model's chat template is no Jinja" in str(error.value)
+    assert "ended with 2" in str(error.value) and "Traceback" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (models.BPE({"<eos>": 0, "a": 1}, []), "a prompt without any token"),
+        (models.WordLevel({"<eos>": 0, "a": 1}), "the model's tokenizer refuses the text"),
+    ],
+    ids=["no token", "refused"],
+)
+def test_text_that_the_tokenizer_does_not_know_is_a_bad_request(
+    tmp_path: Path, model: models.Model, says: str
+) -> None:
+    folder = write_folder(tmp_path / "known")
+    Tokenizer(model).save(str(folder / "tokenizer.json"))
+    body = {"model": "known", "prompt": "zzz", "max_tokens": 2}
+    with running_server(folder, *KNOWN) as server, server.client() as client:
+        answer = client.post("/v1/completions", json=body)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"] == "prompt"
+        assert says in answer.json()["error"]["message"]
+        assert client.post("/v1/completions", json={**body, "prompt": "a"}).status_code == 200

@@ -131,3 +131,8 @@ def test_top_k_takes_the_first_of_equals_and_top_p_never_everything_away() -> No
 
 def test_no_rows_are_no_tokens() -> None:
     assert sample(torch.empty(0, 8), [], []) == []
+
+
+def test_the_smallest_temperature_takes_the_largest_logit() -> None:
+    logits = torch.tensor([[5.0, 9.0, 7.0]])
+    assert sample(logits, [SamplingParams(temperature=1e-310)], [0]) == [1]
