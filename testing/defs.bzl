@@ -15,7 +15,7 @@ contradiction stops the load with a sentence that says what to write instead.
 
 load("@rules_python//python:defs.bzl", "py_library")
 load("//testing:pools.bzl", "POOLS")
-load("//testing/private:checks.bzl", "keyword_problems", "problems_of", "shape_problems", "tag_problems")
+load("//testing/private:checks.bzl", "cadence_problems", "keyword_problems", "problems_of", "shape_problems", "tag_problems")
 load("//testing/private:pool_test.bzl", "pool_test")
 
 def _tests_by_pool(*, macro, name, srcs, covers, pools, seconds, deps, gpus, cadence, level, levels, skipped_on, tags, manual = "", **kwargs):
@@ -134,7 +134,7 @@ def smoke_test(*, name, srcs, covers, pools, seconds, deps, level = "e2e", gpus 
         **kwargs
     )
 
-def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
+def unit_test(*, name, srcs, deps = [], seconds = 5, cadence = "per-commit", tags = [], **kwargs):
     """A test of an oracle, of the harness or of a tool: on the CPU, with no claim on a layer.
 
     Args:
@@ -142,10 +142,12 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         srcs: pytest files named *_test.py, and helpers.
         deps: what they import.
         seconds: seconds measured on two cores.
+        cadence: a member of CADENCES; "nightly" for what takes minutes.
         tags: further tags.
         **kwargs: passed on to py_test.
     """
     problems = shape_problems(
+        cadence = (cadence, "string"),
         deps = (deps, "list"),
         name = (name, "string"),
         seconds = (seconds, "int"),
@@ -153,9 +155,9 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         tags = (tags, "list"),
     )
     if not problems:
-        problems = tag_problems(tags) + keyword_problems(kwargs) + [
-            "%s is no argument of a unit_test: it runs on the CPU, on each commit, and vouches for no claim" % argument
-            for argument in ["cadence", "covers", "gpus", "level", "pool", "pools", "skipped_on"]
+        problems = tag_problems(tags) + keyword_problems(kwargs) + cadence_problems(cadence) + [
+            "%s is no argument of a unit_test: it runs on the CPU, and vouches for no claim" % argument
+            for argument in ["covers", "gpus", "level", "pool", "pools", "skipped_on"]
             if argument in kwargs
         ]
         if seconds < 1:
@@ -166,6 +168,7 @@ def unit_test(*, name, srcs, deps = [], seconds = 5, tags = [], **kwargs):
         fail("unit_test //%s:%s:\n  - %s" % (native.package_name(), name, "\n  - ".join(problems)))
     pool_test(
         name = name,
+        cadence = cadence,
         deps = deps,
         pool = "cpu",
         seconds = seconds,

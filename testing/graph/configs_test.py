@@ -52,6 +52,10 @@ def test_a_value_that_a_flag_does_not_take_is_refused(graph: Graph) -> None:
             "covers is no argument of a unit_test",
         ),
         (
+            'unit_test(name = "a_test", srcs = ["a_test.py"], cadence = "nightyl")',
+            "unknown cadence 'nightyl': did you mean 'nightly'?",
+        ),
+        (
             'unit_test(name = "a_test", srcs = "a_test.py", seconds = 0)',
             'srcs = "a_test.py": wanted a list',
         ),

@@ -142,6 +142,19 @@ def keyword_problems(keywords):
     ]
     return problems
 
+def cadence_problems(cadence):
+    """What is wrong with a macro's `cadence`: a list, empty if nothing is.
+
+    Args:
+        cadence: how often the test is to run, a string.
+
+    Returns:
+        A list of sentences, each with what to write instead.
+    """
+    if cadence in CADENCES:
+        return []
+    return ["unknown cadence '%s': %s" % (cadence, suggestion(cadence, CADENCES))]
+
 def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags, levels, skipped_on = {}):
     """Every contradiction in the arguments of a test macro.
 
@@ -184,6 +197,4 @@ def problems_of(*, name, srcs, covers, pools, seconds, deps, gpus, cadence, tags
         problems.append("gpus = %r, but no pool has a GPU: drop it or add a GPU pool" % gpus)
     if gpus != None and gpus not in GPU_COUNTS:
         problems.append("gpus = %r: wanted one of %s" % (gpus, GPU_COUNTS))
-    if cadence not in CADENCES:
-        problems.append("unknown cadence '%s': %s" % (cadence, suggestion(cadence, CADENCES)))
-    return problems
+    return problems + cadence_problems(cadence)
