@@ -120,8 +120,10 @@ class HttpServer:
         return False
 
     def _died(self, worker: Worker) -> None:
-        if self._ended.is_set():
-            return
+        if self.exit_code:
+            return  # Of several that die the first is told.
+        if self._ended.is_set() and worker.process.exitcode == -signal.SIGTERM:
+            return  # Whoever ended the server has ended its workers as well.
         message = f"worker {worker.name} (pid {worker.pid}) {worker.end}"
         print(f"{message}; stopping the server.", file=sys.stderr, flush=True)
         self.exit_code = 1

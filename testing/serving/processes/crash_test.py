@@ -1,6 +1,7 @@
 """The death of any worker ends the server with a message and exit 1, and never hangs a client."""
 
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -52,3 +53,28 @@ def test_a_killed_worker_is_reported_and_ends_everything(name: str, tmp_path: Pa
     for text in seen:
         assert says in text or "[DONE]" in text, text
     assert any(says in text for text in seen)
+
+
+def test_a_worker_that_dies_while_the_server_ends_is_reported_too(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "known", max_position=4096)
+    body = {"model": "known", "prompt": "a", "max_tokens": 4000, "n": 8, "ignore_eos": True}
+    statuses: list[int] = []
+
+    def ask() -> None:
+        with server.client() as client:
+            statuses.append(client.post("/v1/completions", json=body).status_code)
+
+    with running_server(folder, *OPTIONS, expect_exit=1, stop=False) as server:
+        client = threading.Thread(target=ask)
+        client.start()
+        server.wait_for("plumbline_requests_in_flight", 8)
+        worker = psutil.Process(server.workers()["scheduler"].pid)
+        # It cannot be done in time: the drain waits for it.
+        worker.suspend()
+        server.process.terminate()
+        time.sleep(0.5)
+        worker.kill()
+        client.join(30)
+        assert not client.is_alive() and server.process.wait(30) == 1
+        assert f"worker scheduler (pid {worker.pid}) was killed by SIGKILL" in server.output()
+    assert statuses == [500]
