@@ -49,7 +49,7 @@ def test_a_test_whose_worker_is_killed_runs_again_and_never_twice_at_a_time(pool
     assert pool.notes.count("start //:slow cpu-0") == 2
     assert pool.notes.count("end //:slow cpu-0") == 1
     assert "start //:gpu h100-simulated-0" in pool.notes
-    assert "cpu-0 was killed by SIGKILL, and" in pool.log("supervisor")
+    assert "cpu-0 was killed by SIGKILL; starts again in" in pool.log("supervisor")
     assert (
         "cpu-0: up, started again 1 times; it was killed by SIGKILL" in pool.plumb("status").stdout
     )
