@@ -1,6 +1,6 @@
-"""`python -m tools.plumb.pool.engine.migrate`: makes the database that stdin names, and its tables.
+"""Makes the database that stdin names, and BuildGrid's tables in it; run by its text, not imported.
 
-Not as an argument, since every user of the machine can read those.
+The name is no argument, as every user of the machine can read those. It imports nothing of plumb.
 """
 
 from __future__ import annotations

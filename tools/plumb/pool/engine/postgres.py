@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,8 @@ from tools.plumb.pool.engine.accounts import Account
 from tools.plumb.pool.engine.parts import Programs
 
 _SECONDS = 60
+# Its text, read before a mount namespace hides the file, as all sources of plumb's own.
+_MIGRATE = Path(__file__).with_name("migrate.py").read_text(encoding="utf-8")
 
 
 def password(folder: Path) -> str:
@@ -74,11 +75,11 @@ def prepare(address: str, programs: Programs, log: Path, is_alive: Callable[[], 
 
     address: as BuildGrid takes it. Raises PlumbError if that fails or takes longer than a minute.
     """
-    command = [str(programs.python), "-P", "-B", "-m", "tools.plumb.pool.engine.migrate"]
+    command = [str(programs.python), "-P", "-B", "-c", _MIGRATE]
     environment = {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": os.pathsep.join([*sys.path, *programs.packages]),
+        "PYTHONPATH": os.pathsep.join(programs.packages),
     }
     with log.open("ab") as stream:
         process = subprocess.Popen(
