@@ -65,7 +65,7 @@ def test_a_dead_part_is_started_again_and_said(home: Home) -> None:
 
 
 def test_one_that_always_dies_is_started_less_and_less_often(home: Home) -> None:
-    supervisor = running(home, part(home, "one", "exit 3"))
+    supervisor = running(home, part(home, "one", "sleep 1; exit 3"))
     try:
         until(supervisor, lambda: supervisor.running[0].restarts == 3)
     finally:
