@@ -6,13 +6,10 @@ import torch
 import torch.nn.functional as F
 
 from layers.distributed.communication import tensor_parallel_all_reduce
-from layers.linear.tensor_parallel import TensorParallel
-from layers.parameter import FLOAT_DTYPES, ModelWeightParameter, check_dtype
-from layers.sharding import LinearLayout, Span
-from layers.tensor_layer import TensorLayer
+from layers.vocab.rows import VocabParallelLayer
 
 
-class VocabParallelEmbedding(TensorLayer):
+class VocabParallelEmbedding(VocabParallelLayer):
     """weight[token]; a rank looks up what lies in its rows, and the ranks' parts are summed.
 
     The sum is exact: all parts of a token but one are zero.
@@ -37,27 +34,10 @@ class VocabParallelEmbedding(TensorLayer):
         prefix: str = "",
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__(prefix, device)
-        check_dtype(prefix, params_dtype)
-        tp = TensorParallel.resolve(prefix, None, None)
-        self.rows = tp.split(prefix, "vocabulary size", vocab_size)
-        self.hidden_size = hidden_size
-        self.params_dtype = params_dtype
-        self.begin_weight_reload()
-
-    def create_parameters(self) -> None:
-        """Registers `weight` (rows of this rank, hidden) of params_dtype."""
-        columns = Span.whole(self.hidden_size)
-        self.weight = ModelWeightParameter(
-            LinearLayout.stacked(self.prefix, [(None, self.rows)], columns),
-            name="weight",
-            dtype=self.params_dtype,
-            device=self.device,
-            accepted_dtypes=FLOAT_DTYPES,
+        super().__init__(
+            vocab_size, hidden_size, params_dtype=params_dtype, prefix=prefix, device=device
         )
-
-    def choose_backends(self) -> None:
-        """There is one."""
+        self.begin_weight_reload()
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """input_ids (T,) int64 -> (T, hidden) of params_dtype, whole on every rank.

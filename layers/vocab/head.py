@@ -8,14 +8,11 @@ import torch
 
 from layers.distributed.communication import tensor_parallel_all_gather
 from layers.kernels.vocab.logits import multiply_to_float32
-from layers.linear.tensor_parallel import TensorParallel
-from layers.parameter import FLOAT_DTYPES, ModelWeightParameter, check_dtype
-from layers.sharding import LinearLayout, Span
-from layers.tensor_layer import TensorLayer
 from layers.vocab.embedding import VocabParallelEmbedding
+from layers.vocab.rows import VocabParallelLayer
 
 
-class VocabParallelHead(TensorLayer):
+class VocabParallelHead(VocabParallelLayer):
     """hidden · weightᵀ in float32, not rounded; never quantised, as published checkpoints have it.
 
     Args:
@@ -43,12 +40,9 @@ class VocabParallelHead(TensorLayer):
         prefix: str = "",
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__(prefix, device)
-        check_dtype(prefix, params_dtype)
-        tp = TensorParallel.resolve(prefix, None, None)
-        self.rows = tp.split(prefix, "vocabulary size", vocab_size)
-        self.hidden_size = hidden_size
-        self.params_dtype = params_dtype
+        super().__init__(
+            vocab_size, hidden_size, params_dtype=params_dtype, prefix=prefix, device=device
+        )
         self.multiply: Callable[..., torch.Tensor] = multiply_to_float32
         # In a tuple, as a module would take another for its own.
         self._tied_to = (tied_to,)
@@ -56,20 +50,10 @@ class VocabParallelHead(TensorLayer):
 
     def create_parameters(self) -> None:
         """Registers `weight` (rows of this rank, hidden) of params_dtype, unless it is tied."""
-        if self._tied_to[0] is not None:
+        if self._tied_to[0] is None:
+            super().create_parameters()
+        else:
             self.register_parameter("weight", None)
-            return
-        columns = Span.whole(self.hidden_size)
-        self.weight = ModelWeightParameter(
-            LinearLayout.stacked(self.prefix, [(None, self.rows)], columns),
-            name="weight",
-            dtype=self.params_dtype,
-            device=self.device,
-            accepted_dtypes=FLOAT_DTYPES,
-        )
-
-    def choose_backends(self) -> None:
-        """There is one."""
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """hidden (n, H) of params_dtype -> logits (n, vocabulary) float32, whole on every rank.
