@@ -32,12 +32,14 @@ class Job:
         n: texts for each prompt.
         params: of the first text of each prompt; the others have seeds of their own.
         stops: stop strings.
+        began: when it came, before it was tokenised, by `time.monotonic`.
     """
 
     prompts: list[list[int]]
     n: int
     params: SamplingParams
     stops: list[str]
+    began: float
 
     @property
     def prompt_tokens(self) -> int:
@@ -90,7 +92,6 @@ async def run(backend: Backend, metrics: Metrics, job: Job) -> Deltas:
         ApiError: of `Backend.generate`.
     """
     queue: asyncio.Queue[tuple[int, TextDelta | BaseException]] = asyncio.Queue()
-    began = time.monotonic()
     tasks = []
     for index, (prompt, number) in enumerate((p, k) for p in job.prompts for k in range(job.n)):
         params = _with_seed(job.params, number)
@@ -104,10 +105,10 @@ async def run(backend: Backend, metrics: Metrics, job: Job) -> Deltas:
                 raise delta
             if index not in seen:
                 seen.add(index)
-                metrics.first_token.observe(time.monotonic() - began)
+                metrics.first_token.observe(time.monotonic() - job.began)
             left -= bool(delta.finish)
             yield index, delta
-        metrics.seconds.observe(time.monotonic() - began)
+        metrics.seconds.observe(time.monotonic() - job.began)
     finally:
         for task in tasks:
             task.cancel()

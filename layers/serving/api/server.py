@@ -25,6 +25,8 @@ from layers.serving.workers.supervisor import unwatch, watch
 DRAIN_SECONDS = 5
 # Clients that wait to be accepted.
 _BACKLOG = 2048
+# In which the last word of a worker that ended is read.
+_WORD_SECONDS = 5
 
 
 class _Uvicorn(uvicorn.Server):
@@ -52,6 +54,7 @@ class HttpServer:
         names = [worker.name for worker in workers]
         self._backend = Backend(endpoints, names, options.max_requests, self._metrics)
         self._ended = asyncio.Event()
+        self._is_ready = False
         self.exit_code = 0
 
     async def run(self) -> None:
@@ -68,6 +71,7 @@ class HttpServer:
         listener = _listen(self._options.host, self._options.port)
         try:
             if await self._unless_ended(self._backend.wait_ready()):
+                self._is_ready = True
                 await self._serve(listener)
         finally:
             unwatch(loop, self._workers)
@@ -120,6 +124,13 @@ class HttpServer:
         return False
 
     def _died(self, worker: Worker) -> None:
+        if worker.process.exitcode == 0 and not self._is_ready:
+            # It has said why it cannot start, and its end may be noticed before its word is read.
+            asyncio.get_running_loop().call_later(_WORD_SECONDS, self._end_by, worker)
+        else:
+            self._end_by(worker)
+
+    def _end_by(self, worker: Worker) -> None:
         if self.exit_code:
             return  # Of several that die the first is told.
         if self._ended.is_set() and worker.process.exitcode == -signal.SIGTERM:

@@ -50,6 +50,7 @@ class Service:
 
     async def completion_job(self, request: CompletionRequest) -> Job:
         """Tokenises the prompts; raises ApiError (400)."""
+        began = time.monotonic()
         prompts = await asyncio.gather(
             *[
                 self.backend.tokenize(text=prompt) if isinstance(prompt, str) else _given(prompt)
@@ -60,15 +61,17 @@ class Service:
         for prompt in prompts:
             answer_length(prompt, wanted, self.backend, "prompt")
         params = _params(request, wanted, request.logprobs)
-        return Job(list(prompts), request.n or 1, params, request.stops)
+        return Job(list(prompts), request.n or 1, params, request.stops, began)
 
     async def chat_job(self, request: ChatRequest) -> Job:
         """Renders and tokenises the messages; raises ApiError (400)."""
+        began = time.monotonic()
         messages = [{"role": m.role, "content": m.text} for m in request.messages]
         prompt = await self.backend.tokenize(messages=messages)
         length = answer_length(prompt, request.most_tokens, self.backend, "messages")
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
-        return Job([prompt], request.n or 1, _params(request, length, logprobs), request.stops)
+        params = _params(request, length, logprobs)
+        return Job([prompt], request.n or 1, params, request.stops, began)
 
     def run(self, job: Job) -> Deltas:
         """As `choices.run`."""
