@@ -6,8 +6,6 @@ from testing.e2e.faults.fault import FAULTS, KINDS
 from testing.e2e.faults.table import SMOKES
 from testing.harness.records import record
 
-# A busy machine can fail these as well, and so says nothing of a fault.
-_RATIOS = ("time_to_first_token", "inter_token")
 PLANTED = [(fault.name, smoke) for fault in FAULTS.values() for smoke in fault.smokes]
 
 
@@ -19,6 +17,6 @@ def test_every_kind_has_a_fault() -> None:
 @pytest.mark.parametrize(("fault", "smoke"), PLANTED, ids=[f"{s}-{f}" for f, s in PLANTED])
 def test_a_planted_fault_fails_the_smoke(fault: str, smoke: str) -> None:
     # A start that failed, or an error of the fault's own, is raised.
-    found = [line for line in SMOKES[smoke].figures(fault).failures if not line.startswith(_RATIOS)]
+    found = SMOKES[smoke].figures(fault).failures
     assert found, f"{smoke} does not see {fault}"
     record({"fault": fault, "smoke": smoke, "said": found[0][:200]}, "kills.jsonl")

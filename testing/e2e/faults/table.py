@@ -9,7 +9,6 @@ failed no smoke.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from testing.e2e.faults import engine_faults, model_faults, text_faults  # noqa: F401 to register
 from testing.e2e.faults.fault import FAULTS, Fault
 from testing.e2e.smokes import gpt_oss, mla_int8_mtp, tokenizer_workers
-from testing.e2e.smokes.figures import RECORDING, Figures
+from testing.e2e.smokes.figures import Figures
 
 SMOKES = {
     smoke.name: smoke for smoke in (gpt_oss.MXFP4, mla_int8_mtp.SMOKE, tokenizer_workers.SMOKE)
@@ -73,15 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1, help="servers at a time")
     parser.add_argument("--output", type=Path, help="a file for the table, instead of the README")
     options = parser.parse_args(arguments)
-    # A pool of which no ratio is recorded has no bound of it: that is no finding.
-    os.environ[RECORDING] = "1"
     made = rows(options.only, options.workers)
     table = _HEAD + "".join(line for line, _ in made)
     if options.output:
         options.output.write_text(table)
     else:
         text = _BETWEEN.sub(lambda found: found[1] + table + found[2], _README.read_text())
-        _README.write_text(text)
+        beside = _README.with_suffix(".new")
+        beside.write_text(text)
+        beside.replace(_README)
     return int(not all(found for _, found in made))
 
 

@@ -38,6 +38,8 @@ class Figures:
     seen: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    # Apart: a busy machine can be late as well, and so a late run says nothing of a planted fault.
+    late: list[str] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -97,7 +99,7 @@ class Figures:
         self.seen[name] = seen
         if len(runs) < FEWEST_RUNS:
             if RECORDING not in os.environ:
-                self.failures.append(
+                self.late.append(
                     f"{name} is {seen:.3f}, and pool {pool()} has {len(runs)} recorded runs to "
                     f"hold it against, wanted {FEWEST_RUNS}: run python -m "
                     f"testing.e2e.smokes.repeat --only {self.smoke} --runs 20 --record there"
@@ -105,7 +107,7 @@ class Figures:
             return
         self.bounds[name] = highest = highest_ratio(runs, self.rate)
         if seen > highest:
-            self.failures.append(f"{name} is {seen:.3f}, wanted at most {highest:.3f}")
+            self.late.append(f"{name} is {seen:.3f}, wanted at most {highest:.3f}")
 
     def finish(self) -> None:
         """Keeps the figures.
@@ -120,7 +122,8 @@ class Figures:
             for name, value in self.seen.items()
         )
         print(f"{self.smoke}: {shown}", flush=True)
-        assert not self.failures, f"{self.smoke}: " + "\n".join(self.failures)
+        beyond = self.failures + self.late
+        assert not beyond, f"{self.smoke}: " + "\n".join(beyond)
 
     def _at_least(self, name: str, seen: float, least: float, what: str) -> None:
         self.seen[name], self.bounds[name] = seen, least
