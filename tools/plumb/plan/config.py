@@ -22,12 +22,15 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "start_seconds": (int, float),
     "saved_seconds": (int, float),
     "gpus": (list,),
+    "slots_per_gpu": (int,),
     "simulated": (bool,),
     "env": (dict,),
 }
 # What only `plumb pool` needs.
-_OF_MACHINE = ("gpus", "simulated", "env")
+_OF_MACHINE = ("gpus", "slots_per_gpu", "simulated", "env")
 _LEAST = {"hosts": 1, "slots": 1, "start_seconds": 0, "saved_seconds": 0}
+_MOST_PER_GPU = 64
+"""A CUDA context alone takes half a gigabyte."""
 _MOST_SLOTS = 10_000
 """Of all hosts of a pool: each is a line of the plan, and no suite has as many tests."""
 _MOST = {
@@ -81,9 +84,13 @@ def entries(path: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
                 f"{path}: pool {number} is named '{entry['name']}', as another before."
             )
         pools[entry["name"]] = (
-            entry if "gpus" not in entry else {"slots": len(entry["gpus"])} | entry
+            {"slots": _slots_of_gpus(entry)} | entry if "gpus" in entry else entry
         )
     return pools
+
+
+def _slots_of_gpus(entry: Mapping[str, Any]) -> int:
+    return len(entry["gpus"]) * int(entry.get("slots_per_gpu", 1))
 
 
 def _check(path: Path, number: int, entry: Mapping[str, Any]) -> None:
@@ -120,10 +127,14 @@ def _check(path: Path, number: int, entry: Mapping[str, Any]) -> None:
             f"{path}: pool {number} has {pool.hosts} hosts of {pool.slots} slots, wanted at most "
             f"{_MOST_SLOTS} slots in all: no more are of use than there are tests."
         )
-    if "gpus" in entry and pool.slots != len(entry["gpus"]) and "slots" in entry:
+    if "gpus" in entry and "slots" in entry and pool.slots != _slots_of_gpus(entry):
         raise PlumbError(
             f"{path}: pool {number} has slots = {pool.slots} and {len(entry['gpus'])} gpus: a slot "
-            "has one GPU; leave slots out."
+            "has one GPU; leave slots out, and say slots_per_gpu where tests may share one."
+        )
+    if "slots_per_gpu" in entry and "gpus" not in entry:
+        raise PlumbError(
+            f"{path}: pool {number} has slots_per_gpu and no gpus: add their numbers, as [0, 1]."
         )
 
 
@@ -134,6 +145,11 @@ def _check_of_machine(where: str, name: str, value: Any) -> None:
             raise PlumbError(
                 f"{where} has gpus = {value!r}, wanted their numbers, each once, as [0, 1]."
             )
+    if name == "slots_per_gpu" and not 1 <= value <= _MOST_PER_GPU:
+        raise PlumbError(
+            f"{where} has slots_per_gpu = {value!r:.40}, wanted 1 to {_MOST_PER_GPU}: how many "
+            "tests may share a GPU."
+        )
     if name == "env":
         for variable, text in value.items():
             if not isinstance(text, str):

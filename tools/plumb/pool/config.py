@@ -1,7 +1,8 @@
 """What `plumb pool` reads of pool.toml: the slots of this machine, and how the pool is reached.
 
-The [[pool]] entries are those of `plumb plan`; `gpus`, `simulated` and `env` say what a plan need
-not know. [server] says where clients find the pool, and how they prove who they are.
+The [[pool]] entries are those of `plumb plan`; `gpus`, `slots_per_gpu`, `simulated` and `env` say
+what a plan need not know. [server] says where clients find the pool, and how they prove who they
+are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Slot:
     """What runs one test at a time: a worker.
 
     gpu: the number of its GPU, as CUDA_VISIBLE_DEVICES takes it; None where it has none.
+    sharers: how many slots have that GPU, this one among them.
     simulated: it stands for a machine of its pool without being one. env: of its tests.
     """
 
@@ -45,6 +47,7 @@ class Slot:
     gpu: int | None = None
     simulated: bool = False
     env: dict[str, str] = field(default_factory=dict)
+    sharers: int = 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,13 @@ def _slots(path: Path, entry: Mapping[str, Any], known: Sequence[str]) -> list[S
             "simulated."
         )
     if "gpus" in entry:
-        return [Slot(f"{pool}-gpu{gpu}", pool, gpu, False, env) for gpu in entry["gpus"]]
+        sharers = entry.get("slots_per_gpu", 1)
+        return [
+            Slot(f"{pool}-gpu{gpu}{mark}", pool, gpu, False, env, sharers)
+            # A GPU's second slot after every GPU's first, so that a few tests spread over them.
+            for mark in ([f"-{n}" for n in range(sharers)] if sharers > 1 else [""])
+            for gpu in entry["gpus"]
+        ]
     word = "simulated-" if simulated else ""
     count = entry.get("slots", 1)
     return [Slot(f"{pool}-{word}{n}", pool, None, simulated, env) for n in range(count)]

@@ -50,6 +50,20 @@ def test_a_slot_is_a_worker_with_its_gpu_its_name_and_its_environment(tmp_path: 
     assert found.pools == ("cpu", "h100", "b200")
 
 
+def test_slots_that_share_a_gpu_say_so_and_every_gpus_first_comes_before_a_second(
+    tmp_path: Path,
+) -> None:
+    file = written(tmp_path, '[[pool]]\nname = "h100"\ngpus = [0, 3]\nslots_per_gpu = 2')
+
+    assert config.read(file, KNOWN).slots == (
+        Slot("h100-gpu0-0", "h100", 0, sharers=2),
+        Slot("h100-gpu3-0", "h100", 3, sharers=2),
+        Slot("h100-gpu0-1", "h100", 0, sharers=2),
+        Slot("h100-gpu3-1", "h100", 3, sharers=2),
+    )
+    assert plan.read(file)["h100"].slots == 4
+
+
 def test_the_same_file_serves_a_plan(tmp_path: Path) -> None:
     pools = plan.read(written(tmp_path, TOML))
 
@@ -66,6 +80,9 @@ def test_the_same_file_serves_a_plan(tmp_path: Path) -> None:
         ('[[pool]]\nname = "h100"\ngpus = [0, 0]', "wanted their numbers, each once"),
         ('[[pool]]\nname = "h100"\ngpus = []', "wanted their numbers, each once"),
         ('[[pool]]\nname = "h100"\ngpus = [0]\nslots = 2', "a slot has one GPU"),
+        ('[[pool]]\nname = "h100"\ngpus = [0]\nslots_per_gpu = 0', "wanted 1 to 64"),
+        ('[[pool]]\nname = "h100"\ngpus = [0]\nslots_per_gpu = true', "wanted a whole number"),
+        ('[[pool]]\nname = "h100"\nslots_per_gpu = 2', "slots_per_gpu and no gpus"),
         ('[[pool]]\nname = "h100"\nsimulated = 1', "wanted true or false"),
         ('[[pool]]\nname = "h100"\nslots = true', "wanted a whole number"),
         ('[[pool]]\nname = "h100"\nenv = {A = 1}', "env.A = 1, wanted a text"),

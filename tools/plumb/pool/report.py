@@ -42,7 +42,7 @@ def lines(state: Mapping[str, Any], home: Home) -> Iterator[str]:
         word = "slot" if len(members) == 1 else "slots"
         count = f"{len(members)} {word}" if up == len(members) else f"{up} of {len(members)} {word}"
         kind = " (simulated: no such machine)" if members[0]["simulated"] else ""
-        gpus = [str(one["gpu"]) for one in members if one["gpu"] is not None]
+        gpus = dict.fromkeys(str(one["gpu"]) for one in members if one["gpu"] is not None)
         on = f", GPU {', '.join(gpus)}" if gpus else ""
         yield f"  {escape(name)}: {count}{on}{kind}"
     for one in state["parts"]:

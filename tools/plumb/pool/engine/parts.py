@@ -140,6 +140,8 @@ def worker(home: Home, server: Server, programs: Programs, slot: Slot) -> Part:
     gpus = "" if slot.gpu is None else str(slot.gpu)
     environment["CUDA_VISIBLE_DEVICES"] = environment["PLUMBLINE_SLOT_GPUS"] = gpus
     environment["PLUMBLINE_SLOT"] = slot.name
+    # A test holds its share of the GPU against tests outside the pool, too.
+    environment["PLUMBLINE_TESTS_PER_GPU"] = str(slot.sharers)
     environment |= slot.env
     return Part(slot.name, "worker", command, folder, environment, None, "SIGTERM", "worker", slot)
 
