@@ -117,6 +117,7 @@ CLAIMS = {
     "attn.swa.triton.extend.numerics": _layer("Sliding-window attention by our Triton kernels gives the definition's output of prompts behind cached prefixes, reads no slot that the request does not own and writes exactly the call's.", _SM90_ONLY),
     "distributed.parallel_state": _layer("Process groups are set up once, without a launcher, and conflicting set-ups are refused."),
     "distributed.tensor_parallel.linear": _layer("Tensor-parallel linear layers over two processes give the unsharded checkpoint's product.", _SM90),
+    "models.attention_backend": _layer("A model takes attention that no compiler has to build first, unless it is asked for another."),
     "models.config": _layer("A config.json that no model here is is refused by the key's name, the value seen and the value wanted, before any weight is read."),
     "models.cuda_graph": _layer("A whole model's decode steps captured in a CUDA graph, and those of the module that drafts, give bit for bit what they give outside.", _SM90_ONLY),
     "models.deepseek.numerics": _layer("DeepSeek-V3 from a folder gives its reference's logits within what roundings explain, by prompts, chunks and steps; every tensor and setting has its say.", _SM90),
@@ -231,4 +232,5 @@ CLAIMS = {
     "serving.streaming.unicode": _e2e("Streamed text is the unstreamed text, and no part of it ends within a character."),
     "serving.tensor_parallel.accuracy": _e2e("A server of two ranks that split attention and share out experts answers as one would."),
     "serving.tokenizer_workers.latency": _e2e("With eight tokenizers and four detokenizers, first tokens and gaps under 100 requests take as much longer than a bare loop as they did in recorded runs, and no more."),
+    "serving.warm_up": _layer("A server that is ready has run steps of every kind, which leave no trace in what it holds, and no request waits for a kernel.", _SM90),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from layers.errors import WeightLoadError
+from layers.models.attention_backend import attention_ready_at_once
 from layers.models.build import Backends, Build
 from layers.models.causal_lm import CausalLM
 from layers.models.checkpoint.check import problems_of
@@ -28,6 +29,9 @@ BUILDERS: dict[str, Callable[[Build, ModelConfig], CausalLM]] = {
     "GptOssForCausalLM": gpt_oss,
     "LlamaForCausalLM": llama,
 }
+
+FASTEST = "fastest"
+_KINDS = ("attention", "linear", "moe")
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -64,6 +68,8 @@ def load_model(
         device: where the model runs; None is torch's default device.
         params_dtype: float16 or bfloat16; None is config.json's.
         backend: "auto", a name for all layers, or names by kind: "attention", "linear", "moe".
+            "auto" chooses by capability; attention so that nothing has to be built by a C++
+            compiler first (`attention_ready_at_once`), unless it is asked to be the "fastest".
         with_draft: also the module that drafts tokens, where the checkpoint has one.
 
     Raises:
@@ -80,7 +86,8 @@ def load_model(
             f"float16 or bfloat16. Pass params_dtype=torch.bfloat16, say."
         )
     real = torch.empty(0, device=device).device
-    build = _quantised(Build(real, dtype, backends=_backends(backend)), config)
+    backends = backends_of(backend, real, config)
+    build = _quantised(Build(real, dtype, backends=backends), config)
     files = CheckpointFiles(folder)
     meta = _check(replace(build, device=torch.device("meta")), config, files, folder)
     _check_copies(files, meta.copied_tensors(), folder)
@@ -136,14 +143,26 @@ def _quantised(build: Build, config: ModelConfig) -> Build:
     return replace(build, quant_config=quant)
 
 
-def _backends(backend: str | Mapping[str, str]) -> Backends:
+def backends_of(
+    backend: str | Mapping[str, str], device: torch.device, config: ModelConfig
+) -> Backends:
+    """What `load_model`'s argument asks for, on a device.
+
+    Raises:
+        ModelConfigError: a kind of layer that is none.
+    """
     if isinstance(backend, str):
-        name = None if backend == "auto" else backend
-        return Backends(name, name, name)
-    unknown = sorted(set(backend) - {"attention", "linear", "moe"})
+        backend = dict.fromkeys(_KINDS, backend)
+    unknown = sorted(set(backend) - set(_KINDS))
     if unknown:
         raise ModelConfigError(
             f"backend names the kind of layer {unknown[0]!r}, wanted 'attention', 'linear' or "
             f"'moe'."
         )
-    return Backends(**{kind: name for kind, name in backend.items() if name != "auto"})
+    names = {kind: None if name == "auto" else name for kind, name in backend.items()}
+    attention = names.get("attention")
+    if attention is None:
+        names["attention"] = attention_ready_at_once(device, config)
+    elif attention == FASTEST:
+        names["attention"] = None
+    return Backends(**names)

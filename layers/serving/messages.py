@@ -158,6 +158,12 @@ class Stats(msgspec.Struct, frozen=True, tag="stats"):
     accept_lengths: list[int]
 
 
+class LateKernels(msgspec.Struct, frozen=True, tag="late_kernels"):
+    """Rank → HTTP process: kernels that it had to prepare, since the last such message."""
+
+    count: int
+
+
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """HTTP process → any worker: end."""
 
@@ -165,7 +171,7 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
 ToTokenizer = Tokenize | Stop
 ToScheduler = Generate | Abort | Stop
 ToDetokenizer = Tokens | Stop
-ToServer = Tokenized | Texts | Ready | Failed | Stats
+ToServer = Tokenized | Texts | Ready | Failed | Stats | LateKernels
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -28,6 +28,7 @@ class Options:
     dtype: str
     kv_cache_dtype: str
     backend: str
+    attention_backend: str | None
     tensor_parallel: int
     expert_parallel: int
     page_size: int
@@ -37,6 +38,7 @@ class Options:
     max_running: int
     step_tokens: int
     prefix_cache: bool
+    warm_up: bool
     cuda_graphs: bool
     speculative: str
     draft_tokens: int
@@ -47,6 +49,17 @@ class Options:
     def num_drafts(self) -> int:
         """Tokens proposed for each text and step; 0 without speculation."""
         return self.draft_tokens if self.speculative == "mtp" else 0
+
+    @property
+    def backends(self) -> str | dict[str, str]:
+        """As a loader takes them: one name, or names by kind of layer."""
+        if self.attention_backend is None:
+            return self.backend
+        return {
+            "attention": self.attention_backend,
+            "linear": self.backend,
+            "moe": self.backend,
+        }
 
     @property
     def threads_per_rank(self) -> int:
@@ -140,9 +153,13 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
     add("--kv-cache-dtype", default="auto", choices=cached, help="auto: that of --dtype")
     backends = ["auto", "torch", "triton", "flashinfer"]
     add("--backend", default="auto", choices=backends, help="kernels of all layers")
+    attention = ["auto", "fastest", "torch", "triton", "flashinfer"]
+    what = "those of attention; fastest may be FlashInfer's, built for minutes at the first start"
+    add("--attention-backend", choices=attention, help=f"{what}; by default as --backend")
     add("--tensor-parallel", type=int, default=1, help="ranks that split each layer")
     add("--expert-parallel", type=int, default=1, help="ranks of these that share out experts")
     add("--torch-threads", type=int, help="of each rank; by default the cores over the ranks")
+    add("--no-warm-up", dest="warm_up", action="store_false", help="compile kernels when called")
     add("--no-cuda-graphs", dest="cuda_graphs", action="store_false", help="decode from Python")
     default = "layers.models.load:load_model"
     add("--loader", default=default, help="MODULE:FUNCTION that loads the model's folder")

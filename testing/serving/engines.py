@@ -28,6 +28,7 @@ class Bench:
     """An engine and its parts."""
 
     model: KnownModel
+    runner: Runner
     pool: PagePool
     scheduler: Scheduler
     engine: Engine
@@ -74,4 +75,4 @@ def make_bench(
     runner = Runner(model, num_pages, page_size, with_draft=draft_tokens > 0)
     drafter = Drafter(runner, draft_tokens, page_size) if draft_tokens else None
     engine = Engine(runner, scheduler, model.config.eos_token_ids, drafter)
-    return Bench(model, pool, scheduler, engine)
+    return Bench(model, runner, pool, scheduler, engine)

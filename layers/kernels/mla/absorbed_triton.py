@@ -137,7 +137,8 @@ class TritonAbsorbed(AbsorbedBackend):
         self, splits: int, parts: torch.Tensor, sums: torch.Tensor, out: torch.Tensor
     ) -> None:
         rank, all_rows = self.spec.kv_lora_rank, parts.shape[1]
-        block_s = triton.next_power_of_2(splits)
+        # One kernel for 2, 3 and 4 splits: what is not there is not read.
+        block_s = max(4, triton.next_power_of_2(splits))
         block_d = min(triton.next_power_of_2(rank), COMBINED // block_s)
         block_m = COMBINED // (block_s * block_d)
         combine_kernel[(triton.cdiv(all_rows, block_m), triton.cdiv(rank, block_d))](

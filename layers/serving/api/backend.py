@@ -16,6 +16,7 @@ from layers.serving.messages import (
     Abort,
     Failed,
     Generate,
+    LateKernels,
     Ready,
     SamplingParams,
     Stats,
@@ -102,6 +103,8 @@ class Backend:
                     future.set_result(message)
             elif isinstance(message, Stats):
                 self._metrics.take(message)
+            elif isinstance(message, LateKernels):
+                self._metrics.late_kernels.inc(message.count)
 
     @property
     def num_in_flight(self) -> int:

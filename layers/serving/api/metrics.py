@@ -29,6 +29,9 @@ class Metrics:
         )
         self.drafted = self._counter("speculative_drafted_tokens", "Drafts verified")
         self.accepted = self._counter("speculative_accepted_tokens", "Drafts that were right")
+        self.late_kernels = self._counter(
+            "late_kernels", "Triton kernels that a rank compiled or loaded after the ready line"
+        )
         self.in_flight = self._gauge("requests_in_flight", "Texts taken and not yet finished")
         self.running = self._gauge("scheduler_running", "Texts that steps compute")
         self.waiting = self._gauge("scheduler_waiting", "Texts in the queue")

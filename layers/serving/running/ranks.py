@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import torch
@@ -10,6 +10,7 @@ import zmq
 
 from layers.serving.messages import Stop, encode
 from layers.serving.running.batch import Batch
+from layers.serving.running.kernels import KernelWatch
 from layers.serving.running.runner import Runner
 
 
@@ -32,7 +33,11 @@ class DraftNext(msgspec.Struct, frozen=True, tag="draft_next"):
     batch: Batch
 
 
-ToRank = Target | DraftFirst | DraftNext | Stop
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """All kernels should be there by now."""
+
+
+ToRank = Target | DraftFirst | DraftNext | Ready | Stop
 
 
 class RankGroup:
@@ -65,6 +70,10 @@ class RankGroup:
         self._tell(DraftNext(batch))
         return self._runner.draft_next(batch)
 
+    def ready(self) -> None:
+        """Tells the other ranks that no kernel should be new to them any more."""
+        self._tell(Ready())
+
     def stop(self) -> None:
         """Ends the other ranks."""
         self._tell(Stop())
@@ -76,8 +85,20 @@ class RankGroup:
                 socket.send(data)
 
 
-def follow(runner: Runner, commands: zmq.Socket[bytes]) -> None:
-    """Runs what rank 0 runs, until it says stop."""
+def follow(
+    runner: Runner,
+    commands: zmq.Socket[bytes],
+    kernels: KernelWatch,
+    tell_late: Callable[[int], None],
+) -> None:
+    """Runs what rank 0 runs, until it says stop.
+
+    Args:
+        runner: of this rank.
+        commands: of rank 0.
+        kernels: of this process.
+        tell_late: takes the number of kernels that came late, where there are any.
+    """
     decode = msgspec.msgpack.Decoder(ToRank).decode
     while True:
         command = decode(commands.recv())
@@ -87,5 +108,9 @@ def follow(runner: Runner, commands: zmq.Socket[bytes]) -> None:
             runner.draft_first(command.input_ids, command.rows)
         elif isinstance(command, DraftNext):
             runner.draft_next(command.batch)
+        elif isinstance(command, Ready):
+            kernels.expect_no_more()
         else:
             return
+        if late := kernels.late_since():
+            tell_late(late)

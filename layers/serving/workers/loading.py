@@ -15,6 +15,7 @@ from layers.distributed.parallel_state import (
 )
 from layers.serving.options import OptionError, Options
 from layers.serving.running.graphs import GraphPlan
+from layers.serving.running.kernels import KernelWatch
 from layers.serving.running.model import Model
 from layers.serving.running.runner import Runner
 from layers.serving.scheduling.scheduler import Limits
@@ -40,8 +41,10 @@ class Loaded:
     context_length: int
 
 
-def load(options: Options, rank: int, endpoints: Endpoints) -> Loaded:
+def load(options: Options, rank: int, endpoints: Endpoints, kernels: KernelWatch) -> Loaded:
     """Joins the other ranks, loads this one's share of the model, and makes its caches.
+
+    Kernels that a GPU's graphs compile are counted by `kernels`.
 
     Raises:
         OptionError: options that the model or the machine cannot follow.
@@ -49,6 +52,8 @@ def load(options: Options, rank: int, endpoints: Endpoints) -> Loaded:
     """
     torch.set_num_threads(options.threads_per_rank)
     device = _device(options, rank)
+    if device.type == "cuda":
+        kernels.install()
     if options.tensor_parallel > 1:
         init_distributed_environment(
             world_size=options.tensor_parallel,
@@ -63,7 +68,7 @@ def load(options: Options, rank: int, endpoints: Endpoints) -> Loaded:
             options.model,
             device=device,
             params_dtype=None if options.dtype == "auto" else getattr(torch, options.dtype),
-            backend=options.backend,
+            backend=options.backends,
             with_draft=options.num_drafts > 0,
         )
         return _with_caches(options, model)

@@ -12,6 +12,7 @@ from layers.serving.messages import (
     Abort,
     Failed,
     Generate,
+    LateKernels,
     NewTokens,
     Ready,
     Stats,
@@ -21,12 +22,14 @@ from layers.serving.messages import (
     decoder,
 )
 from layers.serving.options import Options
+from layers.serving.running.kernels import KernelWatch
 from layers.serving.running.ranks import RankGroup
 from layers.serving.scheduling.engine import Counts, Engine
 from layers.serving.scheduling.scheduler import Scheduler
 from layers.serving.speculation.drafter import Drafter
 from layers.serving.workers.endpoints import Endpoints, inbox, outbox, received, tell
-from layers.serving.workers.loading import load
+from layers.serving.workers.loading import Loaded, load
+from layers.serving.workers.warm_up import warm_up
 
 NAME = "scheduler"
 STATS_SECONDS = 0.25
@@ -53,7 +56,8 @@ class SchedulerWorker:
             for rank in range(1, options.tensor_parallel)
         ]
         self._decoder = decoder(ToScheduler)
-        loaded = load(options, 0, endpoints)
+        self._kernels = KernelWatch(NAME)
+        loaded = load(options, 0, endpoints, self._kernels)
         limits = loaded.limits
         self._ranks = RankGroup(loaded.runner, others)
         self._pool = PagePool(loaded.num_pages)
@@ -65,6 +69,10 @@ class SchedulerWorker:
         self._engine = Engine(self._ranks, self._scheduler, config.eos_token_ids, drafter)
         self._told_at = 0.0
         self._told = (0, 0)
+        if options.warm_up and loaded.runner.model.device.type == "cuda":
+            self._warm_up(loaded)
+        self._kernels.expect_no_more()
+        self._ranks.ready()
         tell(self._server, Ready(NAME, config.vocab_size, loaded.context_length))
 
     def run(self) -> None:
@@ -78,6 +86,17 @@ class SchedulerWorker:
             self._send(outputs)
         self._ranks.stop()
         self._context.destroy()
+
+    def _warm_up(self, loaded: Loaded) -> None:
+        """Before the ready line; a CPU has nothing to compile."""
+        began = time.monotonic()
+        steps = warm_up(self._ranks, loaded.limits, loaded.context_length)
+        print(
+            f"Warmed up by {steps} steps in {time.monotonic() - began:.1f} s; of "
+            f"{self._kernels.prepared} kernels {self._kernels.compiled} were compiled, the others "
+            f"cached.",
+            flush=True,
+        )
 
     def _take_messages(self) -> bool:
         wait = self._engine.is_idle
@@ -121,6 +140,8 @@ class SchedulerWorker:
             accept_lengths=counts.accept_lengths,
         )
         tell(self._server, stats)
+        if late := self._kernels.late_since():
+            tell(self._server, LateKernels(late))
 
 
 def run(options: Options, endpoints: Endpoints) -> None:
