@@ -14,6 +14,7 @@ from tools.plumb.pool import keys
 from tools.plumb.pool.config import PoolConfig
 from tools.plumb.pool.engine import accounts as users
 from tools.plumb.pool.engine import buildgrid, handed, parts, postgres
+from tools.plumb.pool.engine.disk import Disk
 from tools.plumb.pool.engine.supervisor import Supervisor
 from tools.plumb.pool.home import Home, held
 
@@ -44,6 +45,7 @@ def run(home: Home) -> None:
             accounts,
             {"server": asdict(config.server), "pools": config.pools},
             {"database": lambda alive: postgres.prepare(address, programs, log, alive)},
+            {"files": Disk(parts.store(home))},
         )
         supervisor.client = int(os.environ.get(handed.CLIENT, "0")) or None
         supervisor.run()

@@ -82,6 +82,11 @@ def database(home: Home, server: Server, programs: Programs) -> Part:
     )
 
 
+def store(home: Home) -> Path:
+    """The folder that casd keeps everything in."""
+    return home.folder / "files" / "cache"
+
+
 def files(home: Home, server: Server, programs: Programs) -> Part:
     """The store of files, of which each host has one: inputs, outputs and results of actions."""
     folder = home.folder / "files"
@@ -91,7 +96,7 @@ def files(home: Home, server: Server, programs: Programs) -> Part:
         f"--quota-high={server.cache}",
         "--reserved=1G",
         "--log-level=warning",
-        str(folder / "cache"),
+        str(store(home)),
     )
     environment = _environment(home, "files", folder)
     return Part("files", "files", command, folder, environment, server.cas_port)

@@ -8,9 +8,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,53 +19,24 @@ from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import home as homes
 from tools.plumb.pool.engine.accounts import Accounts
 from tools.plumb.pool.engine.parts import Part, is_ready
+from tools.plumb.pool.engine.running import FIRST_PAUSE, Guard, Running, ending, started
 from tools.plumb.pool.home import Home
 
 _TICK_SECONDS = 0.1
 _READY_SECONDS = 90.0
 # How long a part has to end in order before it is killed.
 _STOP_SECONDS = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 # A part that lived so long starts again at once if it dies.
 _GOOD_LIFE_SECONDS = 60.0
-_KEPT_LOG_BYTES = 20_000_000
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-
-
-@dataclass
-class Running:
-    """A part and its process. state: "starting", "up", "waiting" (to be started again)."""
-
-    part: Part
-    process: subprocess.Popen[bytes] | None = None
-    state: str = "waiting"
-    restarts: int = 0
-    pause: float = _FIRST_PAUSE
-    since: float = 0.0
-    again_at: float = 0.0
-    last_end: str = ""
-
-    def fields(self) -> dict[str, Any]:
-        """As it stands in the state file."""
-        slot = self.part.slot
-        return {
-            "name": self.part.name,
-            "kind": self.part.kind,
-            "pid": self.process.pid if self.process is not None else None,
-            "state": self.state,
-            "restarts": self.restarts,
-            "last_end": self.last_end,
-            "pool": slot.pool if slot else None,
-            "gpu": slot.gpu if slot else None,
-            "simulated": bool(slot and slot.simulated),
-        }
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
     """Runs `parts` in `home` as `accounts`, until it is told to stop.
 
-    about: further fields of the state file. before: what has to be done once a part of that name
+    about: further fields of the state file. after: what has to be done once a part of that name
     runs and before the next one starts; it is given a function that tells whether it still runs.
+    guards: who says when a part of that name must not run.
     """
 
     def __init__(
@@ -76,15 +46,17 @@ class Supervisor:
         accounts: Accounts,
         about: dict[str, Any],
         after: dict[str, Callable[[Callable[[], bool]], None]] | None = None,
+        guards: Mapping[str, Guard] | None = None,
     ) -> None:
         self.home, self.accounts, self.about = home, accounts, about
         self.running = [Running(part) for part in parts]
         self.after = after or {}
+        self.guards = guards or {}
         # The process with which the pool ends; None for none.
         self.client: int | None = None
         self.stopping = False
         self._said = ""
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self) -> None:
         """Starts everything, then keeps it running until SIGTERM or SIGINT; ends all parts.
@@ -111,19 +83,18 @@ class Supervisor:
 
     def step(self) -> None:
         """Looks at every part once."""
-        changed = False
         for one in self.running:
-            before = one.state, one.restarts
             self._look(one)
-            changed |= before != (one.state, one.restarts)
         self._reap()
-        if changed:
-            self._write_state("up")
+        self._write_state("up")
 
     def say(self, text: str) -> None:
-        """Writes a line to the supervisor's log."""
+        """Writes a line to the supervisor's log, if the disk takes one."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        with (self.home.logs / "supervisor.log").open("a", encoding="utf-8") as log:
+        with (
+            suppress(OSError),
+            (self.home.logs / "supervisor.log").open("a", encoding="utf-8") as log,
+        ):
             log.write(f"{stamp} {text}\n")
 
     def _stop(self, number: int, frame: object) -> None:
@@ -131,11 +102,14 @@ class Supervisor:
 
     def _bring_up(self, one: Running) -> None:
         part = one.part
+        trouble = self.guards[part.name].trouble() if part.name in self.guards else ""
+        if trouble:
+            raise PlumbError(f"{part.name} cannot start: {trouble}.", ExitCode.ENVIRONMENT)
         self._start(one)
         deadline = time.monotonic() + _READY_SECONDS
         while not self.stopping:
             if one.process is None or one.process.poll() is not None:
-                end = one.last_end if one.process is None else _ending(one.process.returncode)
+                end = one.last_end if one.process is None else ending(one.process.returncode)
                 raise PlumbError(
                     f"{part.name} {end} before it was ready: {self._last_words(part)}",
                     ExitCode.ENVIRONMENT,
@@ -160,62 +134,63 @@ class Supervisor:
 
     def _look(self, one: Running) -> None:
         now = time.monotonic()
-        if one.process is not None and one.process.poll() is not None:
+        guard = self.guards.get(one.part.name)
+        trouble = guard.trouble() if guard is not None else ""
+        if trouble:
+            self._hold(one, trouble)
+        elif one.process is not None and one.process.poll() is not None:
             self._mourn(one, now)
         elif one.process is None and now >= one.again_at:
+            if one.state == "held" and guard is not None:
+                self.say(f"{one.part.name} starts again; {guard.mend()} broken files of it removed")
             one.restarts += 1
             self._start(one)
-        elif one.state == "starting" and is_ready(one.part):
-            one.state = "up"
-            self.say(f"{one.part.name} is up again")
+        else:
+            if guard is not None:
+                guard.note_good()
+            if one.state == "starting" and is_ready(one.part):
+                one.state = "up"
+                self.say(f"{one.part.name} is up again")
+
+    def _hold(self, one: Running, trouble: str) -> None:
+        if one.state == "held":
+            return
+        if one.process is not None:
+            # At once: in order, it would go on with what it is writing.
+            with suppress(ProcessLookupError):
+                os.killpg(one.process.pid, signal.SIGKILL)
+            one.process.wait()
+        one.process, one.state, one.again_at = None, "held", 0.0
+        one.last_end = f"was stopped: {trouble}"
+        self.say(f"{one.part.name} {one.last_end}")
 
     def _mourn(self, one: Running, now: float) -> None:
         assert one.process is not None
-        one.last_end = _ending(one.process.returncode)
+        one.last_end = ending(one.process.returncode)
         one.process = None
         # What a dead worker left must not run on beside the same test on another.
         left = self._kill_marked(one.part.name)
         if now - one.since > _GOOD_LIFE_SECONDS:
-            one.pause = _FIRST_PAUSE
-        one.state, one.again_at = "waiting", now + one.pause
+            one.pause = FIRST_PAUSE
         others = f", and {left} processes that it left were killed" if left else ""
-        self.say(f"{one.part.name} {one.last_end}{others}; starts again in {one.pause:g} s")
-        one.pause = min(2 * one.pause, _LONGEST_PAUSE)
+        pause = one.wait_longer(now)
+        self.say(f"{one.part.name} {one.last_end}{others}; starts again in {pause:g} s")
 
     def _start(self, one: Running) -> None:
-        part, account = one.part, self.accounts.of(one.part.user)
-        log = self.home.logs / f"{part.name}.log"
-        with suppress(OSError):
-            if log.stat().st_size > _KEPT_LOG_BYTES:
-                log.replace(log.with_suffix(".log.1"))
-        with log.open("ab") as stream:
-            try:
-                one.process = subprocess.Popen(
-                    part.command,
-                    cwd=part.folder,
-                    env=part.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=stream,
-                    start_new_session=True,
-                    user=None if account is None else account.uid,
-                    group=None if account is None else account.gid,
-                    extra_groups=None if account is None else [],
-                    preexec_fn=_die_with_parent,
-                )
-            except OSError as error:
-                stream.write(f"{part.command[0]}: {error.strerror}\n".encode())
-                if one.last_end != f"cannot be started ({error.strerror})":
-                    one.last_end = f"cannot be started ({error.strerror})"
-                    self.say(f"{part.name} {one.last_end}: {part.command[0]}")
-                one.state = "waiting"
-                one.again_at = time.monotonic() + one.pause
-                one.pause = min(2 * one.pause, _LONGEST_PAUSE)
-                return
+        part = one.part
+        try:
+            one.process = started(
+                part, self.accounts.of(part.user), self.home.logs / f"{part.name}.log"
+            )
+        except OSError as error:
+            end = f"cannot be started ({error.strerror})"
+            if one.last_end != end:
+                one.last_end = end
+                self.say(f"{part.name} {end}: {part.command[0]}")
+            one.wait_longer(time.monotonic())
+            return
         one.since = time.monotonic()
-        one.state = "starting"
-        if part.port is None:
-            one.state = "up"
+        one.state = "up" if part.port is None else "starting"
 
     def _reap(self) -> None:
         """Collects what was orphaned below us; our own parts are waited for by themselves."""
@@ -280,22 +255,14 @@ class Supervisor:
             "parts": [one.fields() for one in self.running],
         }
         text = json.dumps(fields, indent=1)
-        if text != self._said:
-            self._said = text
+        if text == self._said:
+            return
+        try:
             write_atomically(self.home.state, text.encode())
-
-
-def _ending(code: int) -> str:
-    if code < 0:
-        with suppress(ValueError):
-            return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with status {code}"
-
-
-def _die_with_parent() -> None:
-    # Not even a killed supervisor leaves its parts running.
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        except PlumbError:
+            # On a full disk only the room that the last one has is left; said again once there is
+            # more, and parts are watched on in any case.
+            with suppress(OSError):
+                self.home.state.write_text(text)
+        else:
+            self._said = text

@@ -76,6 +76,80 @@ def test_one_that_always_dies_is_started_less_and_less_often(home: Home) -> None
         assert f"one ended with status 3; starts again in {pause} s" in log
 
 
+class Fault:
+    """A guard that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.said, self.mended = "", 0
+
+    def trouble(self) -> str:
+        return self.said
+
+    def note_good(self) -> None:
+        assert not self.said
+
+    def mend(self) -> int:
+        self.mended += 1
+        return 7
+
+
+def test_a_part_is_held_while_its_guard_says_so_and_mended_before_it_starts(home: Home) -> None:
+    fault = Fault()
+    supervisor = running(home, part(home, "one", "exec sleep 1000"))
+    supervisor.guards = {"one": fault}
+    one = supervisor.running[0]
+    try:
+        fault.said = "no room"
+        until(supervisor, lambda: one.state == "held")
+        supervisor.step()
+        assert (one.process, one.last_end, fault.mended) == (None, "was stopped: no room", 0)
+        assert homes.marked(home) == []
+
+        fault.said = ""
+        until(supervisor, lambda: one.state == "up")
+
+        assert (one.restarts, fault.mended) == (1, 1)
+        log = (home.logs / "supervisor.log").read_text()
+        assert log.count("one was stopped: no room") == 1
+        assert "one starts again; 7 broken files of it removed" in log
+    finally:
+        supervisor.end()
+
+
+def test_a_part_that_its_guard_holds_from_the_start_is_named(home: Home) -> None:
+    fault = Fault()
+    fault.said = "no room"
+    made = Supervisor(home, [part(home, "one", "exit")], Accounts(), {}, guards={"one": fault})
+
+    with pytest.raises(PlumbError, match="one cannot start: no room"):
+        made.run()
+
+
+def test_a_state_that_the_disk_does_not_take_is_written_later(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = running(home, part(home, "one", "exec sleep 1000"))
+    module = "tools.plumb.pool.engine.supervisor"
+    try:
+        with monkeypatch.context() as patch:
+            full = PlumbError("no space")
+            patch.setattr(f"{module}.write_atomically", lambda path, data: _raise(full))
+            patch.setattr(Path, "write_text", lambda path, text: _raise(OSError("no space")))
+            supervisor.step()
+        assert home.read_state() is None
+
+        supervisor.step()
+
+        state = home.read_state()
+        assert state is not None and state["parts"][0]["state"] == "up"
+    finally:
+        supervisor.end()
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_what_a_dead_part_left_is_killed_before_it_starts_again(home: Home) -> None:
     script = f"setsid sleep 1000 & echo $! > {home.folder}/left; wait"
     supervisor = running(home, part(home, "one", script))

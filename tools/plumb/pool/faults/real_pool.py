@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -211,8 +211,13 @@ class Running:
 
 
 @contextmanager
-def real_pool() -> Iterator[RealPool]:
-    """A folder for a pool and a workspace; what was started in it ends with the context."""
+def real_pool(
+    disk: Callable[[Path], AbstractContextManager[None]] = lambda folder: nullcontext(),
+) -> Iterator[RealPool]:
+    """A folder for a pool and a workspace; what was started in it ends with the context.
+
+    disk: makes the file system of the pool's cache, for as long as the context lasts.
+    """
     buildbox = programs.buildbox(lambda text: None)
     # Bazel's timeout: what was started still has to end.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("terminated"))
@@ -230,16 +235,19 @@ def real_pool() -> Iterator[RealPool]:
         for script in ("check.sh", "killer.sh"):
             (made.workspace / script).chmod(0o755)
         subprocess.run(["git", "init", "--quiet", made.workspace], check=True)
-        try:
-            yield made
-        finally:
-            made.plumb("down")
-            subprocess.run(
-                [made.bazel, "shutdown"], cwd=made.workspace, capture_output=True, check=False
-            )
-            left = homes.marked(made.home)
-            assert not left, f"the pool left processes {left}"
-            assert not made.home.lock.exists()
+        with disk(folder / "cache"):
+            try:
+                yield made
+            finally:
+                _end(made)
+
+
+def _end(made: RealPool) -> None:
+    made.plumb("down")
+    subprocess.run([made.bazel, "shutdown"], cwd=made.workspace, capture_output=True, check=False)
+    left = homes.marked(made.home)
+    assert not left, f"the pool left processes {left}"
+    assert not made.home.lock.exists()
 
 
 def free_ports() -> int:
