@@ -18,11 +18,17 @@ from typing import Any
 
 from tools.plumb.errors import PlumbError
 from tools.plumb.plan import config as shared
+from tools.plumb.pool.home import MARK
 
 PORT = 8980
 SECURITIES = ("none", "tls", "jwt")
 AUDIENCE = "plumbline"
-_SIZE = re.compile(r"[1-9][0-9]{0,8}[KMGT]")
+_SIZES = {"M": 100, "G": 1, "T": 1}
+"""The least of each unit: in less than that no build's files fit."""
+_SIZE = re.compile(r"([1-9][0-9]{0,3})([MGT])")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
+# What a slot is, which an entry's env would break.
+_OF_SLOT = (MARK, "CUDA_VISIBLE_DEVICES", "PLUMBLINE_SLOT", "PLUMBLINE_SLOT_GPUS")
 _KINDS: dict[str, type] = {
     "address": str,
     "port": int,
@@ -137,6 +143,7 @@ def _slots(path: Path, entry: Mapping[str, Any], known: Sequence[str]) -> list[S
         raise PlumbError(
             f"{path}: pool name {pool!r} cannot be a label: use letters, digits, '_', '.', '-'."
         )
+    _check_environment(f"{path}: pool '{pool}'", env)
     simulated = entry.get("simulated", False)
     if "gpus" in entry and simulated:
         raise PlumbError(
@@ -154,6 +161,19 @@ def _slots(path: Path, entry: Mapping[str, Any], known: Sequence[str]) -> list[S
     word = "simulated-" if simulated else ""
     count = entry.get("slots", 1)
     return [Slot(f"{pool}-{word}{n}", pool, None, simulated, env) for n in range(count)]
+
+
+def _check_environment(where: str, env: Mapping[str, str]) -> None:
+    for name, text in env.items():
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise PlumbError(f"{where} has env.{name!r}, wanted a name of letters, digits and '_'.")
+        if name in _OF_SLOT:
+            raise PlumbError(
+                f"{where} has env.{name}, which the pool gives each slot: leave it out, and say "
+                "`gpus` for the GPUs of slots."
+            )
+        if "\0" in text:
+            raise PlumbError(f"{where} has env.{name} = {text!r}, wanted a text without NUL.")
 
 
 def _server(path: Path, table: Any) -> Server:
@@ -183,8 +203,21 @@ def _check(path: Path, server: Server) -> None:
             f"{path}: [server] has security = '{server.security}', wanted one of "
             f"{', '.join(SECURITIES)}."
         )
-    if not _SIZE.fullmatch(server.cache):
-        raise PlumbError(f"{path}: [server] has cache = '{server.cache}', wanted such as '20G'.")
+    size = _SIZE.fullmatch(server.cache)
+    if size is None or int(size[1]) < _SIZES[size[2]]:
+        raise PlumbError(
+            f"{path}: [server] has cache = {server.cache!r}, wanted such as '20G', '100M' at least."
+        )
+    if not _USER.fullmatch(server.user):
+        raise PlumbError(
+            f"{path}: [server] has user = {server.user!r}, wanted the name of one of this "
+            "machine's users, such as 'nobody'."
+        )
+    if not server.audience or not server.audience.isprintable():
+        raise PlumbError(
+            f"{path}: [server] has audience = {server.audience!r}, wanted a word, such as "
+            f"'{AUDIENCE}': the one that `plumb pool keys --audience` writes into tokens."
+        )
     try:
         address = ipaddress.ip_address(server.address)
     except ValueError as error:

@@ -20,7 +20,7 @@ from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import home as homes
 from tools.plumb.pool import keys
 from tools.plumb.pool.config import PoolConfig, Server
-from tools.plumb.pool.engine import programs
+from tools.plumb.pool.engine import accounts, programs
 from tools.plumb.pool.engine.handed import CLIENT, written
 from tools.plumb.pool.engine.parts import Programs
 from tools.plumb.pool.home import Home
@@ -36,7 +36,8 @@ def up(home: Home, config: PoolConfig, notify: Notify, client: int = 0) -> dict[
 
     client: a process with which the pool ends; 0 for none.
 
-    Raises PlumbError if one is up, a port is taken, a key is missing or a part does not start.
+    Raises PlumbError if one is up, a port is taken, a key or the tests' user is missing, or a part
+    does not start.
     """
     make_folder(home.folder)
     if home.supervisor() is not None:
@@ -46,6 +47,8 @@ def up(home: Home, config: PoolConfig, notify: Notify, client: int = 0) -> dict[
         )
     _kill_left(home)
     server = config.server
+    # Again in the supervisor, which cannot say what is wrong as soon.
+    accounts.choose(server.user)
     lacking = keys.missing(home.keys, server.security)
     if lacking:
         raise PlumbError(
@@ -108,7 +111,8 @@ def _wait_up(home: Home, process: subprocess.Popen[bytes], notify: Notify) -> di
 def _failure(home: Home, code: int) -> PlumbError:
     with suppress(OSError):
         text = (home.folder / "failure.txt").read_text(encoding="utf-8")
-        return PlumbError(f"the pool did not come up: {text}", ExitCode.ENVIRONMENT)
+        cause = ExitCode.USAGE if code == ExitCode.USAGE else ExitCode.ENVIRONMENT
+        return PlumbError(f"the pool did not come up: {text}", cause)
     return PlumbError(
         f"the pool's supervisor ended with status {code}: see {home.logs / 'supervisor.log'}.",
         ExitCode.ENVIRONMENT,

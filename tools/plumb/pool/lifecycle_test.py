@@ -1,10 +1,11 @@
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tools.plumb.errors import PlumbError
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import home as homes
 from tools.plumb.pool import lifecycle
 from tools.plumb.pool.config import PoolConfig, Server
@@ -36,6 +37,18 @@ def test_security_without_keys_says_how_to_make_them(tmp_path: Path) -> None:
 
     with pytest.raises(PlumbError, match=r"needs authority\.crt, .* `plumb pool keys HOST`"):
         lifecycle.up(Home(tmp_path), config, quiet)
+
+
+def test_an_unknown_user_is_a_mistake_of_the_file_and_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    with pytest.raises(PlumbError, match=r"\[server\] has user = 'no-such-user'") as raised:
+        lifecycle.up(Home(tmp_path), PoolConfig(Server(user="no-such-user"), ()), quiet)
+
+    assert raised.value.code is ExitCode.USAGE
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_second_pool_of_one_home_is_refused(tmp_path: Path) -> None:

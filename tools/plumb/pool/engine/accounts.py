@@ -50,23 +50,31 @@ def choose(worker: str) -> Accounts:
     """
     if os.geteuid() != 0:
         return Accounts()
-    tests = _account(worker, "[server] has user")
-    if tests.uid == 0:
+    has = f"pool.toml: [server] has user = '{worker}'"
+    tests, service = _account(worker), _account(_SERVICE)
+    if tests is None:
         raise PlumbError(
-            "pool.toml: [server] has user = 'root': a test could do anything here. Name an "
-            "unprivileged user, such as nobody."
+            f"{has}, whom this machine does not know: name another, such as 'nobody', or add it."
         )
-    return Accounts(_account(_SERVICE, "the pool's own parts run as"), tests)
+    if service is None:
+        raise PlumbError(
+            f"the pool's own parts run as '{_SERVICE}', whom this machine does not know: add that "
+            "user, or start the pool as another user than root.",
+            ExitCode.ENVIRONMENT,
+        )
+    if tests.uid in (0, service.uid):
+        could = "do anything here" if tests.uid == 0 else "write the pool's own files"
+        raise PlumbError(
+            f"{has}: a test could {could}. Name an unprivileged user, such as 'nobody'."
+        )
+    return Accounts(service, tests)
 
 
-def _account(name: str, what: str) -> Account:
+def _account(name: str) -> Account | None:
     try:
         entry = pwd.getpwnam(name)
-    except KeyError as error:
-        raise PlumbError(
-            f"{what} '{name}', whom this machine does not know: name another in pool.toml, "
-            "[server] user, or add that user."
-        ) from error
+    except KeyError:
+        return None
     return Account(name, entry.pw_uid, entry.pw_gid)
 
 

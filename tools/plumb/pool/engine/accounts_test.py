@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.plumb.errors import PlumbError
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool.engine import accounts
 from tools.plumb.pool.engine.accounts import Account, Accounts
 
@@ -41,5 +41,21 @@ def test_roots_tests_run_as_neither_root_nor_the_keeper_of_the_store(
     assert len({0, chosen.worker.uid, chosen.service.uid}) == 3
     with pytest.raises(PlumbError, match="a test could do anything here"):
         accounts.choose("root")
-    with pytest.raises(PlumbError, match="'no-such-user', whom this machine does not know"):
+    with pytest.raises(PlumbError, match="a test could write the pool's own files"):
+        accounts.choose(chosen.service.name)
+    unknown = r"\[server\] has user = 'no-such-user', whom this machine does not know: name another"
+    with pytest.raises(PlumbError, match=unknown) as raised:
         accounts.choose("no-such-user")
+    assert raised.value.code is ExitCode.USAGE
+
+
+def test_a_machine_without_the_user_of_the_pools_own_parts_is_no_mistake_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(accounts, "_SERVICE", "no-such-user")
+
+    with pytest.raises(PlumbError, match="the pool's own parts run as 'no-such-user'") as raised:
+        accounts.choose("nobody")
+
+    assert raised.value.code is ExitCode.ENVIRONMENT
