@@ -24,6 +24,7 @@ class Options:
     tokenizer_workers: int
     detokenizer_workers: int
     max_requests: int
+    max_body_bytes: int
     device: str
     dtype: str
     kv_cache_dtype: str
@@ -114,6 +115,7 @@ _COUNTS = (
     "tokenizer-workers",
     "detokenizer-workers",
     "max-requests",
+    "max-body-bytes",
     "tensor-parallel",
     "expert-parallel",
     "kv-tokens",
@@ -139,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tokenizer-workers", type=int, default=1, help="processes that turn text into tokens")
     add("--detokenizer-workers", type=int, default=1, help="processes that turn tokens into text")
     add("--max-requests", type=int, default=512, help="texts in the making; others get a 429")
+    add("--max-body-bytes", type=int, default=2**24, help="of a request; longer ones get a 413")
     _add_device(parser)
     _add_scheduling(parser)
     return parser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,14 @@ import psutil
 
 # What a stop may take: drained requests, then workers that do not end.
 STOP_SECONDS = 40.0
+# Asks the kernel to kill this process when the thread that started it is gone (PR_SET_PDEATHSIG),
+# then becomes the server. A test's own handlers do not run where the test is killed.
+_TIED = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+os.getppid() == int(sys.argv[1]) or sys.exit("whoever started this is gone")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 _READY = re.compile(r"^Serving (.+) at (http://\S+)$", re.MULTILINE)
 
 
@@ -45,7 +54,7 @@ class Server:
 
     def output(self) -> str:
         """What it printed so far, stdout and stderr."""
-        return self._log.read_text(errors="replace")
+        return _read(self._log)
 
     def workers(self) -> dict[str, psutil.Process]:
         """Its worker processes by name: tokenizer-0 …, detokenizer-0 …, scheduler, rank-1 …."""
@@ -92,7 +101,9 @@ def running_server(
     leaves_files: bool = False,
     module: str = "layers.serving",
 ) -> Iterator[Server]:
-    """A server for the block; SIGTERM behind it.
+    """A server for the block; SIGTERM behind it. It does not outlive this thread.
+
+    What the block raises says how the server was then, and what it had printed.
 
     Args:
         model: its folder.
@@ -115,7 +126,10 @@ def running_server(
             log.open("wb") as out,
         ):
             process = subprocess.Popen(
-                [sys.executable, "-m", module, "--model", str(model), *options],
+                [
+                    *(sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid())),
+                    *(sys.executable, "-m", module, "--model", str(model), *options),
+                ],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=_environment(scratch, env or {}),
@@ -130,9 +144,9 @@ def running_server(
                 _require_end(process, log, expect_exit, family)
                 if not leaves_files:
                     _require_empty(Path(scratch), log)
-            except BaseException:
-                # pytest shows it below the failure.
-                print(log.read_text(errors="replace"))
+            except BaseException as error:
+                if not isinstance(error, ServerError):
+                    error.add_note(f"The server {_state(process)}. It printed:\n{_read(log)}")
                 raise
             finally:
                 _kill(process, family)
@@ -146,14 +160,29 @@ def _environment(scratch: str, env: Mapping[str, str]) -> dict[str, str]:
 def _wait_ready(process: subprocess.Popen[bytes], log: Path, seconds: float) -> tuple[str, str]:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = _READY.search(log.read_text(errors="replace"))
+        found = _READY.search(_read(log))
         if found:
             return found[2], found[1]
         if process.poll() is not None:
             break
         select.select([], [], [], 0.02)
-    state = "still runs" if process.poll() is None else f"ended with {process.returncode}"
-    raise ServerError(f"no ready line within {seconds} s, and it {state}:\n{log.read_text()}")
+    raise ServerError(
+        f"no ready line within {seconds} s; the server {_state(process)}. It printed:\n{_read(log)}"
+    )
+
+
+def _state(process: subprocess.Popen[bytes]) -> str:
+    """How it is, or how it ended, as the end of a sentence."""
+    code = process.poll()
+    if code is None:
+        return f"still ran (pid {process.pid})"
+    if code < 0:
+        return f"had been killed by {signal.Signals(-code).name}"
+    return f"had ended with exit code {code}"
+
+
+def _read(log: Path) -> str:
+    return log.read_text(errors="replace")
 
 
 def _require_end(
@@ -165,12 +194,10 @@ def _require_end(
     try:
         code = process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        raise ServerError(
-            f"still runs {STOP_SECONDS} s behind its stop:\n{log.read_text()}"
-        ) from None
-    output = log.read_text(errors="replace")
+        raise ServerError(f"still runs {STOP_SECONDS} s behind its stop:\n{_read(log)}") from None
+    output = _read(log)
     if code != expect_exit:
-        raise ServerError(f"ended with {code}, wanted {expect_exit}:\n{output}")
+        raise ServerError(f"{_state(process)}, wanted exit code {expect_exit}:\n{output}")
     left = [child for child in family if child.is_running()]
     if left:
         raise ServerError(f"left the processes {[child.pid for child in left]}:\n{output}")
@@ -179,7 +206,7 @@ def _require_end(
 def _require_empty(scratch: Path, log: Path) -> None:
     files = [str(path) for path in scratch.iterdir()]
     if files:
-        raise ServerError(f"left {', '.join(files)}:\n{log.read_text(errors='replace')}")
+        raise ServerError(f"left {', '.join(files)}:\n{_read(log)}")
 
 
 def _kill(process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from layers.serving.api import chat, completions
 from layers.serving.api.answering import StreamedAnswer, WholeAnswer
+from layers.serving.api.body import LimitBody
 from layers.serving.api.counting import CountRequests
 from layers.serving.api.errors import ApiError, stopping
 from layers.serving.api.metrics import CONTENT_TYPE
@@ -22,14 +23,14 @@ from layers.serving.api.service import Service
 _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/models", "/health", "/metrics")
 
 
-def make_app(service: Service) -> ASGIApp:
-    """The ASGI application of a server."""
+def make_app(service: Service, max_body_bytes: int) -> ASGIApp:
+    """The ASGI application of a server, which reads no longer bodies."""
     # No pages of documentation: they would load scripts from elsewhere.
     app = FastAPI(title="layers.serving", docs_url=None, redoc_url=None, openapi_url=None)
     _add_generation(app, service)
     _add_information(app, service)
     _add_errors(app)
-    return CountRequests(app, service.metrics, _PATHS)
+    return CountRequests(LimitBody(app, max_body_bytes), service.metrics, _PATHS)
 
 
 def _add_generation(app: FastAPI, service: Service) -> None:

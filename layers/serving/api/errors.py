@@ -75,6 +75,16 @@ def too_long(prompt: int, wanted: int | None, most: int, param: str) -> ApiError
     )
 
 
+def too_large(most: int) -> ApiError:
+    """413: a body that the server does not read to its end."""
+    return ApiError(
+        413,
+        f"the request's body is longer than {most} bytes, which is what this server takes: ask for "
+        f"fewer prompts at a time, or have it started with a larger --max-body-bytes",
+        code="request_too_large",
+    )
+
+
 def overloaded(limit: int) -> ApiError:
     """429: as many texts are in the making as the server takes."""
     return ApiError(

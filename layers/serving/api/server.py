@@ -13,7 +13,7 @@ import uvicorn
 
 from layers.serving.api.app import make_app
 from layers.serving.api.backend import Backend, StartError
-from layers.serving.api.errors import ApiError
+from layers.serving.api.errors import ApiError, stopping
 from layers.serving.api.metrics import Metrics
 from layers.serving.api.service import Service
 from layers.serving.options import OptionError, Options
@@ -23,10 +23,16 @@ from layers.serving.workers.supervisor import unwatch, watch
 
 # A stop lets answers under way end, but does not wait for them longer than this.
 DRAIN_SECONDS = 5
+# In which those that were given up then are told so.
+_TELL_SECONDS = 2
+# An idle connection is the client's to close: httpx and OpenAI's client do so after 5 s, and what
+# they send on one that the server closes at that very time is lost.
+KEEP_ALIVE_SECONDS = 75
 # Clients that wait to be accepted.
 _BACKLOG = 2048
 # In which the last word of a worker that ended is read.
 _WORD_SECONDS = 5
+_STOPPING = "the server is stopping"
 
 
 class _Uvicorn(uvicorn.Server):
@@ -66,7 +72,7 @@ class HttpServer:
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._ended.set)
+            loop.add_signal_handler(number, self._signalled, number)
         watch(loop, self._workers, self._died)
         listener = _listen(self._options.host, self._options.port)
         try:
@@ -79,6 +85,11 @@ class HttpServer:
                 self._backend.stop_workers()
             listener.close()
 
+    @property
+    def num_in_flight(self) -> int:
+        """Texts taken and not yet finished."""
+        return self._backend.num_in_flight
+
     def close(self) -> None:
         """Lets the sockets go, once the workers have ended."""
         self._backend.close()
@@ -86,11 +97,12 @@ class HttpServer:
     async def _serve(self, listener: socket.socket) -> None:
         service = Service(self._backend, self._metrics, self._options.served_model_name)
         config = uvicorn.Config(
-            make_app(service),
+            make_app(service, self._options.max_body_bytes),
             access_log=False,
             lifespan="off",
             log_level="warning",
-            timeout_graceful_shutdown=DRAIN_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS + _TELL_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         server = _Uvicorn(config)
         receiving = asyncio.create_task(self._backend.receive())
@@ -102,9 +114,12 @@ class HttpServer:
         print(f"Serving {service.model} at http://{shown}:{port}", flush=True)
         ended = asyncio.create_task(self._ended.wait())
         await asyncio.wait((receiving, serving, ended), return_when=asyncio.FIRST_COMPLETED)
-        self._backend.refuse("the server is stopping")
+        self._backend.refuse(_STOPPING)
         server.should_exit = True
+        late = stopping(f"{_STOPPING}, and waits {DRAIN_SECONDS} s for a text: ask another one")
+        drained = asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._backend.fail, late)
         await serving
+        drained.cancel()
         for task in (receiving, ended):
             task.cancel()
         results = await asyncio.gather(receiving, ended, return_exceptions=True)
@@ -123,6 +138,12 @@ class HttpServer:
         waiting.cancel()
         return False
 
+    def _signalled(self, number: int) -> None:
+        if not self._ended.is_set():
+            name, texts = signal.Signals(number).name, self.num_in_flight
+            print(f"{name}: {_STOPPING}; texts in flight: {texts}.", file=sys.stderr, flush=True)
+        self._ended.set()
+
     def _died(self, worker: Worker) -> None:
         if worker.process.exitcode == 0 and not self._is_ready:
             # It has said why it cannot start, and its end may be noticed before its word is read.
@@ -134,7 +155,9 @@ class HttpServer:
         if self.exit_code:
             return  # Of several that die the first is told.
         if self._ended.is_set() and worker.process.exitcode == -signal.SIGTERM:
-            return  # Whoever ended the server has ended its workers as well.
+            # Whoever ended the server has ended its workers as well: no text will end.
+            self._backend.fail(stopping(f"{_STOPPING}, and worker {worker.name} {worker.end}"))
+            return
         message = f"worker {worker.name} (pid {worker.pid}) {worker.end}"
         print(f"{message}; stopping the server.", file=sys.stderr, flush=True)
         self.exit_code = 1

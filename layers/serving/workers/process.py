@@ -73,9 +73,11 @@ def _run(name: str, parent: int, main: Callable[..., None], arguments: tuple[Any
 
 
 def _prepare(name: str, parent: int) -> None:
-    # A terminal's Ctrl-C is for the server, which ends its workers itself.
+    # A terminal's Ctrl-C, and what a service manager sends to all, is for the server: it lets texts
+    # end before it ends its workers.
     os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NAME, name.encode()[:15])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

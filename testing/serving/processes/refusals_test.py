@@ -69,7 +69,7 @@ def test_what_a_worker_or_the_system_refuses_ends_the_start(
 ) -> None:
     with pytest.raises(ServerError) as error, running_server(folder, *KNOWN, *options):
         pass
-    assert "ended with 2" in str(error.value)
+    assert "ended with exit code 2" in str(error.value)
     assert says in str(error.value)
     assert "Traceback" not in str(error.value)
 
@@ -80,7 +80,7 @@ def test_a_worker_that_dies_while_it_starts_ends_the_start(folder: Path) -> None
     with pytest.raises(ServerError) as error, running_server(folder, *options):
         pass
     assert "worker scheduler" in str(error.value) and "exit code 3" in str(error.value)
-    assert "ended with 1" in str(error.value)
+    assert "ended with exit code 1" in str(error.value)
     assert time.monotonic() - began < 60
 
 
@@ -89,7 +89,7 @@ def test_a_chat_template_that_is_no_jinja_is_named(tmp_path: Path) -> None:
     with pytest.raises(ServerError) as error, running_server(broken, *KNOWN):
         pass
     assert "the model's chat template is no Jinja" in str(error.value)
-    assert "ended with 2" in str(error.value) and "Traceback" not in str(error.value)
+    assert "ended with exit code 2" in str(error.value) and "Traceback" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""SIGTERM to the server alone, or to all of its processes: it is said, and no client hangs."""
+
+import asyncio
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import zmq
+
+from layers.serving.api import server as server_module
+from layers.serving.api.server import HttpServer
+from layers.serving.messages import Ready
+from layers.serving.options import parse
+from layers.serving.workers.endpoints import Endpoints, outbox, tell
+from layers.serving.workers.process import start
+from testing.serving.model_folder import LOADER, write_folder
+from testing.serving.server import running_server
+
+KNOWN = ("--loader", LOADER, "--torch-threads", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "known", max_position=4096)
+
+
+def asking(url: str, answers: list[httpx.Response], tokens: int, n: int = 1) -> threading.Thread:
+    """A client in a thread of its own; its request is on its way."""
+    body = {"model": "known", "prompt": [1], "max_tokens": tokens, "n": n, "ignore_eos": True}
+
+    def ask() -> None:
+        with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+            answers.append(client.post("/v1/completions", json=body))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+def test_a_signal_to_every_process_lets_texts_end(folder: Path) -> None:
+    """As `pkill` and service managers send it."""
+    answers: list[httpx.Response] = []
+    with running_server(folder, *KNOWN, stop=False) as server:
+        thread = asking(server.url, answers, tokens=200)
+        server.wait_for("plumbline_requests_in_flight", 1)
+        for process in [psutil.Process(server.process.pid), *server.workers().values()]:
+            process.terminate()
+        thread.join(60)
+        assert server.process.wait(60) == 0
+        assert "SIGTERM: the server is stopping; texts in flight: 1." in server.output()
+    # A machine that is very busy may not be done within the drain.
+    assert answers[0].status_code in (200, 503), answers[0].text
+
+
+def test_a_text_that_is_not_done_in_time_is_told_so(folder: Path) -> None:
+    answers: list[httpx.Response] = []
+    with running_server(folder, *KNOWN, stop=False) as server:
+        thread = asking(server.url, answers, tokens=4000, n=4)
+        server.wait_for("plumbline_requests_in_flight", 4)
+        worker = psutil.Process(server.workers()["scheduler"].pid)
+        worker.suspend()
+        server.process.terminate()
+        thread.join(60)
+        worker.resume()
+        assert server.process.wait(60) == 0
+        assert "SIGTERM: the server is stopping; texts in flight: 4." in server.output()
+    assert answers[0].status_code == 503
+    assert answers[0].json()["error"]["code"] == "server_stopping"
+
+
+def _mortal() -> None:
+    """A worker that SIGTERM ends, as one would whose library has put the default back."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pause()
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A short one, as a socket's path has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="serving-", dir="/tmp") as made:
+        yield Path(made)
+
+
+async def _gone_together(folder: Path, sockets: Path, answers: list[httpx.Response]) -> int:
+    """A server whose workers never answer, and die of the signal that ends it."""
+    endpoints = Endpoints(sockets)
+    workers = [start(name, _mortal) for name in ("scheduler", "tokenizer-0", "detokenizer-0")]
+    server = HttpServer(parse(["--model", str(folder)]), endpoints, workers)
+    printed: list[str] = []
+    server_module.print = lambda *words, **_: printed.extend(words)  # type: ignore[attr-defined]
+    running = asyncio.create_task(server.run())
+    try:
+        with zmq.Context() as context, outbox(context, endpoints.of("server")) as telling:
+            for worker in workers:
+                tell(telling, Ready(worker.name, 256, 100))
+            while not printed:
+                await asyncio.sleep(0.01)
+            thread = asking(printed[0].split()[-1], answers, tokens=50)
+            while not server.num_in_flight:
+                await asyncio.sleep(0.01)
+            for worker in workers:
+                os.kill(worker.pid, signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(running, 30)
+            thread.join(30)
+        return server.exit_code
+    finally:
+        del server_module.print  # type: ignore[attr-defined]
+        server.close()
+
+
+def test_workers_that_are_gone_with_it_leave_no_client_waiting(
+    folder: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The drain would outlast the test.
+    monkeypatch.setattr(server_module, "DRAIN_SECONDS", 600)
+    answers: list[httpx.Response] = []
+    assert asyncio.run(_gone_together(folder, sockets, answers)) == 0
+    assert answers[0].status_code == 503
+    assert "was killed by SIGTERM" in answers[0].json()["error"]["message"]
