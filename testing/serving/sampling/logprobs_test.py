@@ -11,17 +11,30 @@ import torch
 from layers.serving.sampling.logprobs import logprobs_of
 
 EPSILON = 2.0**-53
+EXTENDED = float(np.finfo(np.longdouble).eps)
 
 
 def exact(logits: np.ndarray) -> tuple[np.ndarray, float]:
-    """In extended precision, and how far off float64 may be: a sum of n terms and two roundings."""
+    """In extended precision, and how far off float64 may be.
+
+    Each step's bound, in units of float64's rounding u = 2⁻⁵³, with s the sum of the exponentials:
+
+    - x - max: float32 numbers that differ by less than 2²⁹ times have an exact difference;
+    - exp: one ulp, 2 u of its size (SLEEF's `exp_u10`, by which torch vectorises; glibc has less);
+    - the sum of n positive terms: (n - 1) u of its size, in any order (Higham 2002, "Accuracy and
+      Stability of Numerical Algorithms", 4.2), so that with the terms' own 2 u log s is off by
+      n + 1, whatever its size;
+    - log: one ulp again, 2 u of log s;
+    - the difference, and that of the comparison, rounded to float64: u of its size each.
+
+    The comparison itself is off by as much in roundings of extended precision.
+    """
     wide: Any = logits.astype(np.longdouble)
     top = wide.max()
-    table = wide - top - np.log(np.exp(wide - top).sum())
-    # exp and log are right to a last digit or two, a sum of n positive terms to n of them; the
-    # subtractions round once each, by no more than the size of what they give.
-    bound = EPSILON * (len(logits) + 8 + 4 * float(np.abs(table).max()))
-    return table.astype(np.float64), bound
+    total = np.log(np.exp(wide - top).sum())
+    table = wide - top - total
+    units = len(logits) + 1 + 2 * float(total) + 2 * float(np.abs(table).max())
+    return table.astype(np.float64), (EPSILON + EXTENDED) * units
 
 
 @pytest.mark.parametrize(("size", "scale"), [(8, 1.0), (1000, 5.0), (50_000, 20.0)])

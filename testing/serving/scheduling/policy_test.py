@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+import torch
 
 from layers.serving.memory.page_pool import PagePool
 from layers.serving.messages import SamplingParams
+from layers.serving.running.batch import Batch
 from layers.serving.scheduling.request import Request
 from layers.serving.scheduling.scheduler import Limits, Scheduler
 from layers.serving.scheduling.step import Step
+from testing.serving import reference
 from testing.serving.engines import make_bench
 
 
@@ -113,6 +116,49 @@ def test_drafts_need_room_behind_the_text() -> None:
     limits = Limits(max_running=4, step_tokens=20, page_size=4, draft_tokens=3)
     assert limits.pages_for(6) == 3  # 6 and twice 3
     assert limits.pages_for(7) == 4
+
+
+def test_drafts_that_a_step_has_no_room_for_are_left_out() -> None:
+    s = scheduler(step_tokens=10, draft_tokens=3)
+    for choice in range(4):
+        s.add(request(choice, 2))
+    run(s, s.plan())
+    for text in s.running:
+        text.drafts = [7, 8, 9]
+    step = run(s, s.plan())
+    # Four rows each for two texts; of the room for two more each of the others takes one.
+    assert [(p.request.choice, p.count, p.drafts) for p in step.parts] == [
+        (0, 1, (7, 8, 9)),
+        (1, 1, (7, 8, 9)),
+        (2, 1, ()),
+        (3, 1, ()),
+    ]
+    assert step.mode == "extend"
+
+
+@pytest.mark.parametrize("draft_tokens", [1, 3])
+@pytest.mark.parametrize("step_tokens", [5, 9, 33])
+def test_no_step_is_larger_than_it_may_be(step_tokens: int, draft_tokens: int) -> None:
+    bench = make_bench(step_tokens=step_tokens, max_running=8, draft_tokens=draft_tokens)
+    sizes: list[int] = []
+    run_target = bench.runner.target
+
+    def target(batch: Batch) -> torch.Tensor:
+        sizes.append(len(batch.input_ids))
+        return run_target(batch)
+
+    bench.runner.target = target  # type: ignore[method-assign]
+    params = SamplingParams(temperature=1, seed=3, max_tokens=20, ignore_eos=True)
+    prompts = {choice: list(range(1, 4 + 5 * choice)) for choice in range(10)}
+    for choice, prompt in prompts.items():
+        bench.add(choice, prompt, params)
+    bench.run()
+
+    assert max(sizes) == step_tokens, "as much as it may be, and no more"
+    assert bench.engine.counts.accepted > 0
+    for choice, prompt in prompts.items():
+        want = reference.generate(prompt, params, bench.model.config)
+        assert bench.results[choice].ids == want.ids
 
 
 def test_an_aborted_text_leaves_nothing() -> None:
