@@ -31,32 +31,29 @@ class KernelWatch:
         self.prepared = self.compiled = self.late = 0
 
     def install(self) -> None:
-        """Begins to count, where Triton is installed; other hooks are called as before."""
+        """Begins to count, where Triton is installed; another listener is called as before."""
         if importlib.util.find_spec("triton") is None:
             return
         # Not by an import statement: it comes with the kernels, and a CPU has neither.
-        knobs = importlib.import_module("triton.knobs")
-        hook, listener = knobs.runtime.jit_post_compile_hook, knobs.compilation.listener
+        compilation = importlib.import_module("triton.knobs").compilation
+        before = compilation.listener
 
-        def prepared(*arguments: Any, **details: Any) -> Any:
-            self.took(details["repr"])
-            return hook(*arguments, **details) if hook is not None else None
+        def listener(*, src: Any, cache_hit: bool, **others: Any) -> None:
+            self.took(_describe(src), is_cached=cache_hit)
+            if before is not None:
+                before(src=src, cache_hit=cache_hit, **others)
 
-        def compiled(*arguments: Any, **details: Any) -> None:
-            self.compiled += not details["cache_hit"]
-            if listener is not None:
-                listener(*arguments, **details)
+        compilation.listener = listener
 
-        knobs.runtime.jit_post_compile_hook = prepared
-        knobs.compilation.listener = compiled
-
-    def took(self, kernel: str) -> None:
+    def took(self, kernel: str, *, is_cached: bool) -> None:
         """A kernel was prepared.
 
         Args:
-            kernel: its name, constants and arguments, as Triton writes them.
+            kernel: what it is, for people.
+            is_cached: whether the cache on disk had it.
         """
         self.prepared += 1
+        self.compiled += not is_cached
         if not self._expects_more:
             self.late += 1
             print(f"{self._name}: prepared late: {kernel}", file=sys.stderr, flush=True)
@@ -70,3 +67,11 @@ class KernelWatch:
         new = self.late - self._told
         self._told = self.late
         return new
+
+
+def _describe(source: Any) -> str:
+    """Module and name, the arguments' types, and the constants: of `triton.compiler.ASTSource`."""
+    module = getattr(source.fn, "__module__", "?")
+    kinds = ", ".join(f"{name}: {kind}" for name, kind in source.signature.items())
+    constants = ", ".join(f"{place}: {value}" for place, value in source.constants.items())
+    return f"{module}.{source.name}({kinds}; constants {constants}; {source.attrs})"

@@ -1,4 +1,4 @@
-"""The count of kernels, with something in Triton's place that calls its hooks as Triton does."""
+"""The count of kernels, with something in Triton's place that tells of them as Triton does."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -10,21 +10,23 @@ from layers.serving.running.kernels import KernelWatch
 
 
 class Pretended(ModuleType):
-    """`triton.knobs`: the hooks of `triton.runtime.jit` and `triton.compiler.compiler`."""
+    """`triton.knobs`, and what `triton.compiler.compile` does with its listener."""
 
     def __init__(self) -> None:
         super().__init__("triton.knobs")
-        self.runtime = SimpleNamespace(jit_post_compile_hook=None)
         self.compilation = SimpleNamespace(listener=None)
 
-    def prepare(self, kernel: str, *, is_cached: bool) -> Any:
-        """What a launch of a kernel does that is new to this process."""
-        times = SimpleNamespace()
-        self.compilation.listener(
-            src=None, metadata={}, metadata_group={}, times=times, cache_hit=is_cached
+    def prepare(self, kernel: str, *, is_cached: bool) -> None:
+        """A launch of a kernel that is new to this process."""
+        source = SimpleNamespace(
+            name=kernel,
+            fn=SimpleNamespace(__module__="kernels"),
+            signature={"a_ptr": "*bf16", "SIZE": "constexpr"},
+            constants={(1,): 16},
+            attrs={(0,): [["tt.divisibility", 16]]},
         )
-        return self.runtime.jit_post_compile_hook(
-            key="", repr=kernel, fn=None, compile={}, is_manual_warmup=False, already_compiled=False
+        self.compilation.listener(
+            src=source, metadata={}, metadata_group={}, times=None, cache_hit=is_cached
         )
 
 
@@ -43,31 +45,29 @@ def test_kernels_are_counted_and_late_ones_named(
     watch = KernelWatch("rank-1")
     watch.install()
 
-    triton.prepare("early(a, b)", is_cached=False)
-    triton.prepare("cached(a)", is_cached=True)
+    triton.prepare("early", is_cached=False)
+    triton.prepare("cached", is_cached=True)
     assert (watch.prepared, watch.compiled, watch.late_since()) == (2, 1, 0)
     assert not capsys.readouterr().err
 
     watch.expect_no_more()
-    triton.prepare("late(a)", is_cached=True)
+    triton.prepare("late", is_cached=True)
     assert (watch.prepared, watch.compiled, watch.late) == (3, 1, 1)
-    assert capsys.readouterr().err == "rank-1: prepared late: late(a)\n"
+    says = "rank-1: prepared late: kernels.late(a_ptr: *bf16, SIZE: constexpr; constants (1,): 16; "
+    assert capsys.readouterr().err.startswith(says)
     assert (watch.late_since(), watch.late_since()) == (1, 0)
 
 
-def test_hooks_that_were_there_are_called_still(triton: Pretended) -> None:
-    seen: list[str] = []
-
-    def before(**details: Any) -> int:
-        seen.append(details["repr"])
-        return 7
-
-    triton.runtime.jit_post_compile_hook = before
-    triton.compilation.listener = lambda **details: seen.append(f"{details['cache_hit']}")
+def test_a_listener_that_was_there_is_called_still(triton: Pretended) -> None:
+    seen: list[dict[str, Any]] = []
+    triton.compilation.listener = lambda **details: seen.append(details)
     KernelWatch("rank-1").install()
 
-    assert triton.prepare("kernel", is_cached=False) == 7
-    assert seen == ["False", "kernel"]
+    triton.prepare("kernel", is_cached=False)
+
+    (details,) = seen
+    assert list(details) == ["src", "cache_hit", "metadata", "metadata_group", "times"]
+    assert (details["src"].name, details["cache_hit"]) == ("kernel", False)
 
 
 def test_without_triton_there_is_nothing_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
