@@ -120,7 +120,10 @@ def missing(tests: Sequence[Test], workers: Sequence[Mapping[str, Any]]) -> Miss
 
 
 def require(found: Missing, state: Mapping[str, Any]) -> None:
-    """Raises PlumbError naming each pool that lacks a worker, with a test of it."""
+    """Raises PlumbError naming each pool that lacks a worker, with a test of it, or a held part."""
+    for part in state["parts"]:
+        if part["state"] == "held":
+            raise PlumbError(f"{part['name']} {part['last_end']}.", ExitCode.ENVIRONMENT)
     lines = []
     for pool, labels in sorted(found.pools.items()):
         more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""

@@ -1,7 +1,7 @@
 import pytest
 
 from tools.plumb.cells.model import Test
-from tools.plumb.errors import PlumbError
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import preflight
 from tools.plumb.pool.preflight import Asked
 
@@ -75,6 +75,15 @@ def test_a_test_of_two_gpus_finds_no_slot_that_has_them() -> None:
 
     with pytest.raises(PlumbError, match="//a:two_test takes 2 GPUs, and a slot has one"):
         preflight.require(found, state)
+
+
+def test_a_part_that_is_held_is_named_before_bazel_starts() -> None:
+    files = {**part(None, "held"), "name": "files", "last_end": "was stopped: the disk is full"}
+
+    with pytest.raises(PlumbError, match=r"^files was stopped: the disk is full\.$") as raised:
+        preflight.require(preflight.Missing(), {"parts": [part("cpu"), files]})
+
+    assert raised.value.code is ExitCode.ENVIRONMENT
 
 
 def test_a_pool_with_a_worker_for_each_test_passes() -> None:
