@@ -21,6 +21,9 @@ from pydantic import (
 MAX_SEED = 2**63 - 1
 # Counts that no vocabulary reaches; beyond 63 bits neither msgpack nor a tensor takes them.
 _MOST_TOP_K = 2**31 - 1
+# The most that OpenAI's API reference allows: `logprobs` of completions, `top_logprobs` of chats.
+_MOST_LOGPROBS = 5
+_MOST_TOP_LOGPROBS = 20
 Token = Annotated[StrictInt, Field(ge=0)]
 
 
@@ -103,7 +106,7 @@ class CompletionRequest(_Sampling):
     """POST /v1/completions."""
 
     prompt: Text | list[Token] | list[Text] | list[list[Token]]
-    logprobs: int | None = Field(default=None, ge=0, le=5)
+    logprobs: int | None = Field(default=None, ge=0, le=_MOST_LOGPROBS)
     best_of: int | None = None
     echo: bool | None = None
     suffix: str | None = None
@@ -170,7 +173,7 @@ class ChatRequest(_Sampling):
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP_LOGPROBS)
     response_format: ResponseFormat | None = None
 
     @model_validator(mode="after")
