@@ -1,6 +1,7 @@
 """SIGTERM to the server alone, or to all of its processes: it is said, and no client hangs."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import tempfile
@@ -50,7 +51,9 @@ def test_a_signal_to_every_process_lets_texts_end(folder: Path) -> None:
         thread = asking(server.url, answers, tokens=200)
         server.wait_for("plumbline_requests_in_flight", 1)
         for process in [psutil.Process(server.process.pid), *server.workers().values()]:
-            process.terminate()
+            # On a busy machine the first to be told may have let the others end by then.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
         thread.join(60)
         assert server.process.wait(60) == 0
         assert "SIGTERM: the server is stopping; texts in flight: 1." in server.output()
