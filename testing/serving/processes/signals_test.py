@@ -48,7 +48,7 @@ def test_a_signal_to_every_process_lets_texts_end(folder: Path) -> None:
     """As `pkill` and service managers send it."""
     answers: list[httpx.Response] = []
     with running_server(folder, *KNOWN, stop=False) as server:
-        thread = asking(server.url, answers, tokens=200)
+        thread = asking(server.url, answers, tokens=1500)
         server.wait_for("plumbline_requests_in_flight", 1)
         for process in [psutil.Process(server.process.pid), *server.workers().values()]:
             # On a busy machine the first to be told may have let the others end by then.
