@@ -32,6 +32,8 @@ KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
 # In which the last word of a worker that ended is read.
 _WORD_SECONDS = 5
+# In which a signal that ended a worker reaches this process too, if it was sent to all.
+_SIGNAL_SECONDS = 0.5
 _STOPPING = "the server is stopping"
 
 
@@ -143,11 +145,17 @@ class HttpServer:
             name, texts = signal.Signals(number).name, self.num_in_flight
             print(f"{name}: {_STOPPING}; texts in flight: {texts}.", file=sys.stderr, flush=True)
         self._ended.set()
+        for worker in self._workers:
+            if worker.process.exitcode == -signal.SIGTERM:
+                self._end_by(worker)
 
     def _died(self, worker: Worker) -> None:
+        loop = asyncio.get_running_loop()
         if worker.process.exitcode == 0 and not self._is_ready:
             # It has said why it cannot start, and its end may be noticed before its word is read.
-            asyncio.get_running_loop().call_later(_WORD_SECONDS, self._end_by, worker)
+            loop.call_later(_WORD_SECONDS, self._end_by, worker)
+        elif worker.process.exitcode == -signal.SIGTERM and not self._ended.is_set():
+            loop.call_later(_SIGNAL_SECONDS, self._end_by, worker)
         else:
             self._end_by(worker)
 

@@ -12,12 +12,14 @@ from testing.serving.model_folder import LOADER, write_folder
 from testing.serving.server import running_server
 
 OPTIONS = ("--loader", LOADER, "--torch-threads", "1", "--tokenizer-workers", "2")
+TOKENS = 8000
 WORKERS = ["tokenizer-1", "detokenizer-0", "scheduler", "rank-1"]
 
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_killed_worker_is_reported_and_ends_everything(name: str, tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "known")
+    # Texts so long that none is done before the worker dies, however busy the machine is.
+    folder = write_folder(tmp_path / "known", max_position=TOKENS + 100)
     options = (*OPTIONS, *(("--tensor-parallel", "2") if name == "rank-1" else ()))
     seen: list[str] = []
 
@@ -25,7 +27,7 @@ def test_a_killed_worker_is_reported_and_ends_everything(name: str, tmp_path: Pa
         body = {
             "model": "known",
             "prompt": "a",
-            "max_tokens": 500,
+            "max_tokens": TOKENS,
             "ignore_eos": True,
             "stream": True,
         }
@@ -49,10 +51,9 @@ def test_a_killed_worker_is_reported_and_ends_everything(name: str, tmp_path: Pa
         says = f"worker {name} (pid {pid}) was killed by SIGKILL"
         assert f"{says}; stopping the server." in server.output()
     assert len(seen) == 3
-    # A stream that had begun ends with the error; one that was done before has all its tokens.
+    # A stream that had begun ends with the error, another is the error.
     for text in seen:
-        assert says in text or "[DONE]" in text, text
-    assert any(says in text for text in seen)
+        assert says in text and "[DONE]" not in text, text
 
 
 def test_a_worker_that_dies_while_the_server_ends_is_reported_too(tmp_path: Path) -> None:

@@ -90,8 +90,14 @@ def sockets() -> Iterator[Path]:
         yield Path(made)
 
 
-async def _gone_together(folder: Path, sockets: Path, answers: list[httpx.Response]) -> int:
-    """A server whose workers never answer, and die of the signal that ends it."""
+async def _gone(
+    folder: Path, sockets: Path, answers: list[httpx.Response], pause: float | None
+) -> int:
+    """A server whose workers never answer, and die of SIGTERM.
+
+    Args:
+        pause: seconds after which it gets the signal as well; None is never.
+    """
     endpoints = Endpoints(sockets)
     workers = [start(name, _mortal) for name in ("scheduler", "tokenizer-0", "detokenizer-0")]
     server = HttpServer(parse(["--model", str(folder)]), endpoints, workers)
@@ -109,7 +115,9 @@ async def _gone_together(folder: Path, sockets: Path, answers: list[httpx.Respon
                 await asyncio.sleep(0.01)
             for worker in workers:
                 os.kill(worker.pid, signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)
+            if pause is not None:
+                await asyncio.sleep(pause)
+                os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.wait_for(running, 30)
             thread.join(30)
         return server.exit_code
@@ -118,12 +126,23 @@ async def _gone_together(folder: Path, sockets: Path, answers: list[httpx.Respon
         server.close()
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.2], ids=["at_once", "when_their_end_was_noticed"])
 def test_workers_that_are_gone_with_it_leave_no_client_waiting(
+    folder: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    # Either would outlast the test.
+    monkeypatch.setattr(server_module, "DRAIN_SECONDS", 600)
+    monkeypatch.setattr(server_module, "_SIGNAL_SECONDS", 600)
+    answers: list[httpx.Response] = []
+    assert asyncio.run(_gone(folder, sockets, answers, pause)) == 0
+    assert answers[0].status_code == 503
+
+
+def test_workers_that_are_gone_alone_are_a_failure(
     folder: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The drain would outlast the test.
-    monkeypatch.setattr(server_module, "DRAIN_SECONDS", 600)
+    monkeypatch.setattr(server_module, "_SIGNAL_SECONDS", 0.1)
     answers: list[httpx.Response] = []
-    assert asyncio.run(_gone_together(folder, sockets, answers)) == 0
-    assert answers[0].status_code == 503
+    assert asyncio.run(_gone(folder, sockets, answers, None)) == 1
+    assert answers[0].status_code in (500, 503)
     assert "was killed by SIGTERM" in answers[0].json()["error"]["message"]
