@@ -1,7 +1,7 @@
 """What Bazel reads to load each package, so that an edit needs only the packages that it reaches.
 
-A package is made of its BUILD file, of the names of the files that its globs can find, and of the
-.bzl files that it loads. All else that loading reads can reach every package.
+A package is made of its BUILD file, of the names of the files and packages that its globs can find,
+and of the .bzl files that it loads. All else that loading reads can reach every package.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _is_below(path: str, folders: set[str]) -> bool:
 
 
 def _packages(files: FileTable) -> dict[str, str]:
-    """What each package is read from: its own files' names, and what its BUILD file says."""
+    """What each package is read from: its own files' names, its BUILD file, the packages below."""
     folders: dict[str, list[str]] = {}
     packages = set()
     for path, entry in files.entries.items():
@@ -120,12 +120,22 @@ def _packages(files: FileTable) -> dict[str, str]:
             names.append(_kind(files, path, entry))
     parts: dict[str, list[str]] = {folder: [] for folder in packages}
     for folder, names in folders.items():
-        package = folder
-        while package and package not in packages:
-            package = package.rpartition("/")[0]
-        if package in packages:
+        package = _nearest(folder, packages)
+        if package is not None:
             parts[package] += names
+        if folder in packages and folder:
+            # subpackages() names it, and globs see the folders on the way to it.
+            above = _nearest(folder.rpartition("/")[0], packages)
+            if above is not None:
+                parts[above].append(f"\0package {folder}")
     return {f"//{folder}": _digest(names) for folder, names in parts.items()}
+
+
+def _nearest(folder: str, packages: set[str]) -> str | None:
+    """The package that a folder's files are of."""
+    while folder and folder not in packages:
+        folder = folder.rpartition("/")[0]
+    return folder if folder in packages else None
 
 
 def _kind(files: FileTable, path: str, entry: Entry) -> str:

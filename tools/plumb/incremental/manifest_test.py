@@ -51,6 +51,10 @@ def anew(changes: dict[str, str | None]) -> set[str] | None:
         # A BUILD file takes files from the package above, and gives them back.
         ({"a/sub/BUILD": ""}, {"//a", "//a/sub"}),
         ({"b/BUILD": None}, {"//", "//b"}),
+        # subpackages() names a package of new files, and a glob of folders the one above it.
+        ({"a/new/BUILD": "", "a/new/x.py": ""}, {"//a", "//a/new"}),
+        ({"a/new/inner/BUILD": ""}, {"//a", "//a/new/inner"}),
+        ({"new/BUILD": "", "new/inner/BUILD": ""}, {"//", "//new", "//new/inner"}),
         ({"a/BUILD.bazel": ""}, {"//a"}),
         ({"a/rules/x.bzl": "X = 1"}, {"//a", "//c"}),
         ({"a/rules/x.bzl": None}, {"//a", "//c"}),

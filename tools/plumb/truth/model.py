@@ -210,6 +210,11 @@ def _add_package(model: Model, name: str, uses: list[str]) -> None:
             "checked",
             {"data": _list([f"//{use}:chosen" for use in uses], "folder", ":page")},
         ),
+        (
+            "below_test",
+            "checked",
+            {"args": 'subpackages(include = ["**"], allow_empty = True)'},
+        ),
         ("suite", "test_suite", {"tests": '[":lib_test"]'}),
         ("friends", "package_group", {"packages": '["//..."]'}),
     ):

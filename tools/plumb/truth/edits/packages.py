@@ -17,6 +17,14 @@ def _inner_build(model: Model, chance: Random) -> None:
         model.packages[name] = Package()
 
 
+@kind("package of new files below another")
+def _package_below(model: Model, chance: Random) -> None:
+    name = f"{any_package(model, chance)[0]}/{model.new_name('below')}"
+    rule = Rule("filegroup", {"srcs": '["new.txt"]'})
+    model.packages[name] = Package({"new": rule})
+    model.files[f"{name}/new.txt"] = "new\n"
+
+
 @kind("package group")
 def _group(model: Model, chance: Random) -> None:
     attributes = any_package(model, chance)[1].rules["friends"].attributes
