@@ -44,14 +44,28 @@ def test_a_template_in_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
         ("tokenizer.json", "{}", "tokenizer.json is no tokenizer"),
         ("tokenizer_config.json", "{", "tokenizer_config.json is no JSON"),
         ("tokenizer_config.json", "[]", "holds a list, wanted an object"),
+        ("tokenizer_config.json", "[" * 10**6, "tokenizer_config.json is no JSON"),
+        ("tokenizer_config.json", b"\xff", "tokenizer_config.json is no UTF-8"),
+        ("tokenizer_config.json", '{"chat_template": 5}', "'chat_template' is 5, wanted Jinja"),
+        ("tokenizer_config.json", '{"chat_template": {}}', "'chat_template' is {}, wanted Jinja"),
+        (
+            "tokenizer_config.json",
+            '{"chat_template": [5, {"name": "default", "template": 7}]}',
+            "'chat_template' is 7, wanted Jinja",
+        ),
+        ("tokenizer_config.json", '{"bos_token": {"lstrip": true}}', "'bos_token' is {'lstrip'"),
+        ("tokenizer_config.json", '{"bos_token": {"content": 5}}', "'bos_token' is {'content': 5}"),
+        ("chat_template.jinja", b"\xff", "chat_template.jinja is no UTF-8"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, name: str, content: str | None, says: str) -> None:
+def test_what_is_wrong_is_named(
+    tmp_path: Path, name: str, content: str | bytes | None, says: str
+) -> None:
     write_folder(tmp_path)
     path = tmp_path / name
-    path.unlink()
+    path.unlink(missing_ok=True)
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(TokenizerError, match=says):
         read_tokenizer(tmp_path)
 
