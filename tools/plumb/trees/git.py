@@ -52,6 +52,9 @@ class Repository:
     _kept_blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     # Two trees mostly share their files, and then one entry for each.
     _kept_entries: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
+    _kept_trees: dict[str, dict[str, Entry]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def find(cls, workspace: Path) -> Repository:
@@ -164,7 +167,12 @@ class Repository:
         folder = self.top / self.prefix / path
         return Repository.find(folder) if submodules.is_checked_out(folder) else None
 
-    def _entries(self, tree: Tree) -> dict[str, Entry]:
+    def _entries(self, tree: Tree) -> Mapping[str, Entry]:
+        if tree.id not in self._kept_trees:
+            self._kept_trees[tree.id] = self._listed(tree)
+        return self._kept_trees[tree.id]
+
+    def _listed(self, tree: Tree) -> dict[str, Entry]:
         listing = self._run(
             "ls-tree", "-r", "-z", "--full-tree", tree.id, environment=tree.environment
         )
