@@ -195,7 +195,9 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
             base = repository.merge_base(base, request.head or "HEAD")
         base_tree = repository.tree_of(base)
         if request.head is None:
-            head_tree = stack.enter_context(repository.working_tree(loader.folder / "scratch"))
+            # Git is at work there for as long as it takes to read what is known of the base.
+            with loader.reading_ahead(base_tree):
+                head_tree = stack.enter_context(repository.working_tree(loader.folder / "scratch"))
         else:
             head_tree = repository.tree_of(request.head)
         with waiting():
@@ -232,6 +234,8 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
 
 
 def _check_pools(wanted: tuple[str, ...], head: Revision) -> None:
+    if not wanted:
+        return
     places = map(head.placement_of, head.graph.test_labels)
     known = sorted({place.pool for place in places} | {pools.CPU})
     for pool in wanted:
@@ -240,10 +244,12 @@ def _check_pools(wanted: tuple[str, ...], head: Revision) -> None:
 
 
 def _check_cadence(wanted: str | None, head: Revision) -> None:
+    if wanted is None:
+        return
     places = map(head.placement_of, head.graph.test_labels)
     named = {place.cadence or pools.PER_COMMIT for place in places}
     known = sorted({*named, pools.PER_COMMIT, pools.ALL})
-    if wanted is not None and wanted not in known:
+    if wanted not in known:
         raise PlumbError(f"no test has the cadence '{wanted}'; there are {', '.join(known)}.")
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -133,6 +134,23 @@ class Loader:
                 known = known or self._from_bazel(tree, read, fresh, defaults, near)
                 self.graphs.keep(read.key, known)
         return Revision(tree, read.files, read.steering, known, read.key)
+
+    @contextmanager
+    def reading_ahead(self, tree: Tree) -> Iterator[None]:
+        """Reads what is known of `tree` beside what is done within, for `load` to find.
+
+        What goes wrong there is left to `load`, which then meets it and says so.
+        """
+
+        def read() -> None:
+            with suppress(Exception):
+                self.graphs.find(self._read_files(tree).key)
+
+        # No thread to wait for where the user interrupts.
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        yield
+        thread.join()
 
     def with_defaults(self, revision: Revision, packages: Collection[str]) -> Revision:
         """The revision with attributes that nobody gave a value in those of `packages` it has."""

@@ -133,3 +133,28 @@ def test_a_head_without_workspace_or_that_does_not_load_is_an_error(tmp_path: Pa
 
     with pytest.raises(PlumbError, match="head has no WORKSPACE"):
         load_both(loader(tmp_path, TREE, {}), BASE, replace(HEAD))
+
+
+def test_what_was_read_ahead_is_found(tmp_path: Path) -> None:
+    RELEASES.update(base=["7.7"])
+    loader(tmp_path, TREE, {}).load(BASE)
+    made = loader(tmp_path, TREE, {})
+
+    with made.reading_ahead(BASE):
+        pass
+    repository: Any = made.repository
+    repository.files.side_effect = AssertionError("read twice")
+    (tmp_path / "graphs").rename(tmp_path / "gone")
+
+    assert made.load(BASE).graph.release == "7.7"
+
+
+def test_an_error_while_reading_ahead_is_left_to_the_one_who_asks(tmp_path: Path) -> None:
+    made = loader(tmp_path, TREE, {})
+    repository: Any = made.repository
+    repository.files.side_effect = PlumbError("no such tree")
+
+    with made.reading_ahead(BASE):
+        pass
+    with pytest.raises(PlumbError, match="no such tree"):
+        made.load(BASE)
