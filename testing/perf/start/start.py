@@ -76,7 +76,8 @@ def in_turn(rounds: int, run: Callable[[], tuple[float, float]]) -> list[Run]:
 
 def first(checkout: Path, flags: Sequence[str]) -> float:
     """Seconds of a worker's first test: one that finds no wheel unpacked."""
-    folder = Path(tempfile.gettempdir()) / f"plumbline-first-{os.getpid()}"
+    # A worker may have a /tmp of its own.
+    folder = Path(f"/var/tmp/plumbline-first-{os.getpid()}")
     try:
         fresh = f"--test_env=PLUMBLINE_WHEELS={folder}"
         return bazel(checkout, "remote", [*flags, fresh])[0]

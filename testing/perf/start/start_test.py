@@ -70,7 +70,8 @@ def test_a_pool_is_timed_by_its_address(checkout: Path, capsys: pytest.CaptureFi
     bazel = checkout / "tools" / "bazel"
     bazel.write_text(
         bazel.read_text().replace(
-            "exit $", 'case $* in *remote*) sed -i s/linux-sandbox/remote/ "$found" ;; esac\nexit $'
+            "exit $",
+            'case $* in *--config=remote*) sed -i s/linux-sandbox/remote/ "$found" ;; esac\nexit $',
         )
     )
 

@@ -17,6 +17,7 @@ from tools.plumb.pool.engine import buildgrid, handed, parts, postgres
 from tools.plumb.pool.engine.disk import Disk
 from tools.plumb.pool.engine.supervisor import Supervisor
 from tools.plumb.pool.home import Home, held
+from tools.plumb.pool.isolation import private_tmp, reader
 
 
 def run(home: Home) -> None:
@@ -27,15 +28,21 @@ def run(home: Home) -> None:
         every = parts.of(home, config, programs)
         secret = _make_folders(home, config, every, accounts)
         # Before any thread, as a namespace is a process's.
+        of_workers = [
+            home.folder,
+            programs.buildbox.resolve().parent,
+            *map(Path, programs.pythons),
+        ]
         users.make_reachable(
             [
-                home.folder,
-                programs.buildbox.resolve().parent,
+                *of_workers,
                 programs.postgres.resolve().parents[2],
-                *map(Path, (*programs.pythons, *programs.packages)),
+                *map(Path, programs.packages),
             ],
             accounts,
         )
+        every, shared = private_tmp.give(every, accounts.worker, of_workers)
+        every, unread = reader.give(every, accounts, programs.python)
         postgres.make(home.folder / "database", programs, accounts.service, secret)
         address = buildgrid.connection_string(config.server, secret)
         log = home.logs / "database.log"
@@ -47,6 +54,10 @@ def run(home: Home) -> None:
             {"database": lambda alive: postgres.prepare(address, programs, log, alive)},
             {"files": Disk(parts.store(home))},
         )
+        if shared:
+            supervisor.say(f"tests of all slots share this machine's /tmp: {shared}")
+        if unread:
+            supervisor.say(f"outputs that only the tests' user can read fail: {unread}")
         supervisor.client = int(os.environ.get(handed.CLIENT, "0")) or None
         supervisor.run()
 

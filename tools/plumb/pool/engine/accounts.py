@@ -39,8 +39,8 @@ class Accounts:
     worker: Account | None = None
 
     def of(self, user: str) -> Account | None:
-        """The account of a part's user, "service" or "worker"."""
-        return self.worker if user == "worker" else self.service
+        """The account of a part's user, "service" or "worker"; None for "root", the caller."""
+        return {"service": self.service, "worker": self.worker}.get(user)
 
 
 def choose(worker: str) -> Accounts:

@@ -39,7 +39,8 @@ def configuration(
     else:
         services += [
             '    endpoints: ["execution", "operations"]',
-            "    operation-stream-keepalive-timeout: 60",
+            # As often what waits looks for itself, where the database's word of an end was lost.
+            "    operation-stream-keepalive-timeout: 15",
             "- !action-cache {cache: *results}",
             "- !cas {storage: *files}",
             "- !bytestream {storage: *files}",

@@ -33,7 +33,8 @@ class Part:
     """One process.
 
     kind: "database", "files", "scheduler", "server" or "worker". port: where it answers once it is
-    ready; None if nowhere. stop: the signal that ends it in order. user: "service", "worker".
+    ready; None if nowhere. stop: the signal that ends it in order. user: "service", "worker", or
+    "root" for one that becomes another by itself.
     """
 
     name: str
