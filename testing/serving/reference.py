@@ -19,12 +19,10 @@ class Answer:
     Attributes:
         ids: generated tokens.
         finish: "stop" or "length".
-        accept_lengths: tokens that each verification gave, the last cut where the text ends.
     """
 
     ids: list[int]
     finish: str
-    accept_lengths: list[int]
 
 
 def choose(text: int, config: KnownConfig, params: SamplingParams, place: int) -> int:
@@ -39,8 +37,8 @@ def generate(prompt: Sequence[int], params: SamplingParams, config: KnownConfig)
     while len(tokens) - len(prompt) < params.max_tokens:
         tokens.append(choose(text_hash(tokens), config, params, len(tokens)))
         if tokens[-1] in config.eos_token_ids and not params.ignore_eos:
-            return Answer(tokens[len(prompt) :], "stop", [])
-    return Answer(tokens[len(prompt) :], "length", [])
+            return Answer(tokens[len(prompt) :], "stop")
+    return Answer(tokens[len(prompt) :], "length")
 
 
 def drafts(
@@ -63,8 +61,19 @@ def accept_lengths(
     params: SamplingParams,
     config: KnownConfig,
 ) -> list[int]:
-    """How many tokens each verification gives on the way to an answer, the last not cut."""
-    lengths: list[int] = []
+    """How many tokens an answer gets of each verification; none comes behind its end."""
+    return [given for given, _ in verifications(prompt, answer, count, params, config)]
+
+
+def verifications(
+    prompt: Sequence[int],
+    answer: Sequence[int],
+    count: int,
+    params: SamplingParams,
+    config: KnownConfig,
+) -> list[tuple[int, int]]:
+    """On the way to an answer: tokens that each verification gives, and drafts among them."""
+    given: list[tuple[int, int]] = []
     tokens = [*prompt, answer[0]]
     whole = [*prompt, *answer]
     while len(tokens) < len(whole):
@@ -74,7 +83,8 @@ def accept_lengths(
             if token != choose(text_hash(right), config, params, len(right)):
                 break
             right.append(token)
-        lengths.append(len(right) - len(tokens) + 1)
+        left, accepted = len(whole) - len(tokens), len(right) - len(tokens)
+        given.append((min(accepted + 1, left), min(accepted, left)))
         right.append(choose(text_hash(right), config, params, len(right)))
         tokens = right
-    return lengths
+    return given

@@ -21,7 +21,13 @@ from layers.serving.speculation.verify import accept
 
 @dataclass
 class Counts:
-    """What happened since somebody last asked."""
+    """What happened since somebody last asked.
+
+    Attributes:
+        drafted: tokens that the draft module proposed.
+        accepted: those of them that texts got.
+        accept_lengths: tokens that a text got of each verification, the model's own included.
+    """
 
     drafted: int = 0
     accepted: int = 0
@@ -159,8 +165,8 @@ class Engine:
         """Puts a part's new tokens behind its text, up to where the text ends."""
         request = part.request
         accepted = accept(part.drafts, chosen)
-        self._count(part, len(accepted))
         new, finish, has_eos = self._until_end(request, accepted)
+        self._count(part, len(new), min(len(new), len(accepted) - 1))
         request.tokens += new
         request.drafts = []
         stop = [] if request.has_started else request.stop
@@ -179,8 +185,9 @@ class Engine:
                 return accepted[:count], "length", False
         return accepted, "", False
 
-    def _count(self, part: Part, num_accepted: int) -> None:
+    def _count(self, part: Part, num_new: int, num_accepted: int) -> None:
+        """Of the text alone: what a verification has right behind its end is nobody's."""
         if part.drafts:
             self.counts.drafted += len(part.drafts)
-            self.counts.accepted += num_accepted - 1
-            self.counts.accept_lengths.append(num_accepted)
+            self.counts.accepted += num_accepted
+            self.counts.accept_lengths.append(num_new)

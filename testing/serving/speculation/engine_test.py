@@ -40,13 +40,19 @@ def test_each_verification_accepts_what_the_module_had_right(
     params = SamplingParams(temperature=temperature, seed=5, max_tokens=50, ignore_eos=True)
     bench, prompts = run(draft_tokens, params, page_size=page_size, num_pages=2000)
     assert bench.scheduler.num_preemptions == 0
-    want: list[int] = []
+    _require_counts(bench, prompts, draft_tokens, params)
+
+
+def _require_counts(
+    bench: Bench, prompts: list[list[int]], draft_tokens: int, params: SamplingParams
+) -> None:
+    want: list[tuple[int, int]] = []
     for choice, prompt in enumerate(prompts):
         answer = bench.results[choice].ids
-        want += reference.accept_lengths(prompt, answer, draft_tokens, params, bench.model.config)
+        want += reference.verifications(prompt, answer, draft_tokens, params, bench.model.config)
     counts = bench.engine.counts
-    assert sorted(counts.accept_lengths) == sorted(want)
-    assert counts.accepted == sum(want) - len(want)
+    assert sorted(counts.accept_lengths) == sorted(given for given, _ in want)
+    assert counts.accepted == sum(accepted for _, accepted in want)
     assert counts.drafted == draft_tokens * len(want)
 
 
@@ -74,6 +80,8 @@ def test_an_end_within_the_drafts_ends_the_text_there() -> None:
     for choice, prompt in enumerate(prompts):
         want = reference.generate(prompt, params, bench.model.config)
         assert (bench.results[choice].ids, bench.results[choice].finish) == (want.ids, want.finish)
+    # Drafts that were right behind the end are neither given nor counted.
+    _require_counts(bench, prompts, 5, params)
 
 
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 4, 5])
