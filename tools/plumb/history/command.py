@@ -23,7 +23,7 @@ from tools.plumb.history import declared, junit, page, report
 from tools.plumb.history.events import Reading
 from tools.plumb.history.ingest import Ingested, ingest
 from tools.plumb.history.store import Store, open_store
-from tools.plumb.history.summary import Run, Summary, judged, runs, summaries
+from tools.plumb.history.summary import Run, Summary, judged, runs_of, summaries
 from tools.plumb.limits import finite
 from tools.plumb.revision import Loader
 
@@ -231,8 +231,8 @@ class _Own:
     def __init__(self, store: Store, labels: str, since_ms: int) -> None:
         # No label holds half a character, and SQLite takes none.
         labels = labels.encode(errors="replace").decode()
-        self.runs: list[Run] = list(judged(runs(store.attempts(labels, since_ms))))
-        self.served = store.served()
+        self.runs: list[Run] = list(judged(runs_of(store, labels, since_ms)))
+        self.served = store.served(labels, since_ms)
 
 
 def _runs(store: Path | None, labels: str, days: int | None) -> _Own:

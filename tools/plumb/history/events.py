@@ -20,6 +20,8 @@ _KINDS = (
     *(b'"started"', b'"workspaceStatus"', b'"targetConfigured"', b'"testResult"'),
     b'"buildFinished"',
 )
+# Bazel's ExitCode: the tests that are left have no verdict.
+_EARLY = frozenset({"INTERRUPTED", "BLAZE_INTERNAL_ERROR", "OOM_ERROR"})
 _WINDOW = 400  # an event's id stands first
 LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, beyond which no date can be written."""
@@ -53,7 +55,9 @@ class Host:
 
 @dataclass(frozen=True)
 class Finished:
-    """The invocation that began last has ended."""
+    """The invocation that began last has ended. early: it was interrupted, or Bazel crashed."""
+
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ def _event(event: dict[str, Any]) -> Event | None:
         version = _text(own.get("buildToolVersion", ""))
         return Started(_text(own["uuid"]), start, _text(own.get("command", "")), version)
     if "buildFinished" in ident and "finished" in event:
-        return Finished()
+        code = event["finished"].get("exitCode", {}).get("name", "")
+        return Finished(early=code in _EARLY)
     if "workspaceStatus" in ident and "workspaceStatus" in event:
         items = event["workspaceStatus"].get("item", [])
         named = {item.get("key"): _text(item.get("value", "")) for item in items}

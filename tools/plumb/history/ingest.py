@@ -104,13 +104,13 @@ class _File:
                 self._running[-1] = replace(self._running[-1], host=event.name)
                 self._store.add_invocation(self._running[-1])
             elif isinstance(event, Finished):
-                self._finish()
+                self._finish(event)
         return self._found
 
-    def _finish(self) -> None:
+    def _finish(self, event: Finished) -> None:
         self._found.finished = True
         if len(self._running) == 1:
-            self._store.add_invocation(replace(self._running.pop(), whole=True))
+            self._store.add_invocation(replace(self._running.pop(), whole=not event.early))
         self._running.clear()
 
     def _count(self, result: Result) -> None:

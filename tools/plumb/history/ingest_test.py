@@ -313,3 +313,14 @@ def test_a_place_where_no_store_can_be_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlumbError, match="no history at"), open_store(file):
         pass
     assert file.stat().st_size == 0
+
+
+def test_an_interrupted_invocation_did_not_end_by_itself(store: Store, tmp_path: Path) -> None:
+    text = RAN.read_text()
+    assert text.count('"exitCode":{"name":"TESTS_FAILED"') == 1
+    path = tmp_path / "bep.json"
+    path.write_text(text.replace('"name":"TESTS_FAILED"', '"name":"INTERRUPTED"'))
+    found, _ = ingest(path, store)
+    assert found.finished and len(store.unended()) == 1
+    ingest(RAN, store)
+    assert not store.unended()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from tools.plumb.errors import ExitCode, PlumbError
 
@@ -71,6 +71,15 @@ class Attempt:
     shard: int = 1
     attempt: int = 1
     configuration: str = ""
+
+
+class Execution(NamedTuple):
+    """A run of a test in an invocation, all shards and attempts of it."""
+
+    label: str
+    configuration: str
+    invocation: str
+    run: int
 
 
 class Store:
@@ -161,11 +170,46 @@ class Store:
         for row in cursor:
             yield Attempt(*row)
 
-    def served(self) -> dict[str, int]:
-        """How often each test was answered from a cache, by label."""
+    def shared(self, labels: str = "*") -> dict[Execution, dict[int, int]]:
+        """Of executions that ran some shards of a test while a cache served others: the latter.
+
+        Their milliseconds, by number, also of those that ran when this history did not look.
+        """
+        found: dict[Execution, dict[int, int]] = {}
+        for label, configuration, invocation, run, shard, ms in self._connection.execute(
+            "SELECT label, configuration, served.invocation, run, shard, ms FROM served "
+            "JOIN attempt ON served.attempt = attempt.id WHERE label IN "
+            "(SELECT label FROM attempt WHERE shard > 1 AND label GLOB ?)",
+            (labels,),
+        ):
+            found.setdefault(Execution(label, configuration, invocation, run), {})[shard] = ms
+        ran = self._connection.execute(
+            "SELECT DISTINCT label, configuration, invocation, run FROM attempt WHERE executed "
+            "AND label IN (SELECT label FROM attempt WHERE shard > 1 AND label GLOB ?)",
+            (labels,),
+        )
+        both = found.keys() & {Execution(*row) for row in ran}
+        return {execution: found[execution] for execution in both}
+
+    def unended(self) -> frozenset[str]:
+        """Invocations that were not seen to end by themselves."""
+        return frozenset(
+            str(uuid) for (uuid,) in self.rows("SELECT uuid FROM invocation WHERE NOT whole")
+        )
+
+    def served(self, labels: str = "*", since_ms: int = 0) -> dict[str, int]:
+        """How often each test was answered from a cache, by label, in invocations since a time.
+
+        Of results whose invocation is unknown the time is that of their run.
+        """
         found = self.rows(
             "SELECT label, count(*) FROM served JOIN attempt ON served.attempt = attempt.id "
-            "GROUP BY label"
+            # Of two whose lines alternate, both names stand there, and either tells the time.
+            "LEFT JOIN invocation ON uuid = substr(served.invocation, 1, "
+            "instr(served.invocation || '+', '+') - 1) "
+            "WHERE label GLOB ? AND coalesce(invocation.start_ms, attempt.start_ms) >= ? "
+            "GROUP BY label",
+            (labels, since_ms),
         )
         return {str(label): int(str(count)) for label, count in found}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.plumb.history.store import Attempt
+from tools.plumb.history.store import Attempt, Execution
 from tools.plumb.history.summary import Seconds, runs, seconds, summaries
 
 
@@ -98,3 +98,43 @@ def test_two_first_attempts_of_one_invocation_are_two_runs() -> None:
         ]
     )
     assert [(run.status, run.ms) for run in found] == [("FLAKY", 2000), ("PASSED", 3000)]
+
+
+def sharded(start: int, shards: int, bad: str = "") -> list[Attempt]:
+    """One invocation of `//a:t` in so many shards; `bad`: the status of the last."""
+    return [
+        attempt(start, bad if bad and n == shards else "PASSED", invocation=start, shard=n)
+        for n in range(1, shards + 1)
+    ]
+
+
+def test_runs_after_a_lowered_number_of_shards_count() -> None:
+    before = sharded(1, 4)
+    after = [one for n in range(20) for one in sharded(10 + n, 2, "FAILED" if n % 2 else "")]
+    (found,) = summaries(runs([*before, *after]))
+    assert (found.runs, found.failed, found.last_status) == (21, 10, "FAILED")
+    assert found.seconds is not None
+    # One of four shards and ten of two, a second each.
+    assert (found.seconds.count, found.seconds.high, found.seconds.median) == (11, 4.0, 2.0)
+
+
+def test_a_run_of_which_a_cache_served_shards_has_a_verdict_and_no_seconds() -> None:
+    shared = {Execution("//a:t", "", str(n), 1): {1: 9000} for n in (10, 20)}
+    failed = attempt(10, "FAILED", invocation=10, shard=2)
+    passed = attempt(20, invocation=20, shard=2)
+    (found,) = summaries(runs([*sharded(1, 2), failed, passed], shared))
+    assert (found.runs, found.failed, found.last_status) == (3, 1, "PASSED")
+    assert found.seconds == Seconds(1, 2.0, 2.0, 2.0, 2.0)
+
+
+def test_an_invocation_that_was_cut_off_is_no_run_of_fewer_shards() -> None:
+    cut = sharded(10, 4)[:2]
+    found = list(runs([*sharded(1, 4), *cut, *sharded(20, 4)], unended={"10"}))
+    assert [run.start_ms for run in found] == [1, 20]
+    # Of what ran before, a failure is one, whatever the other shards would have said.
+    late = [attempt(10, "FAILED", invocation=10, shard=2)]
+    found = list(runs([*sharded(1, 4), *late], unended={"10"}))
+    assert [run.status for run in found] == ["PASSED", "FAILED"]
+    # Where nothing else is known of the test, and where it ran whole, it counts.
+    assert len(list(runs(cut, unended={"10"}))) == 1
+    assert len(list(runs([*sharded(1, 2), *cut], unended={"10"}))) == 2

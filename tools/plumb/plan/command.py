@@ -21,7 +21,7 @@ from tools.plumb.deps.command import with_interrupt
 from tools.plumb.deps.findings import matches
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.history.store import open_store
-from tools.plumb.history.summary import Summary, runs, summaries
+from tools.plumb.history.summary import Summary, runs_of, summaries
 from tools.plumb.limits import finite
 from tools.plumb.pair import load_both
 from tools.plumb.plan import balance, config, report
@@ -211,7 +211,7 @@ def _history(path: Path | None) -> dict[str, Summary]:
     if path is None:
         return {}
     with open_store(path) as store:
-        return {one.label: one for one in summaries(runs(store.attempts()))}
+        return {one.label: one for one in summaries(runs_of(store))}
 
 
 def _pool_of(

@@ -12,7 +12,7 @@ from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import canonical
 from tools.plumb.history.store import open_store
-from tools.plumb.history.summary import runs, seconds
+from tools.plumb.history.summary import runs_of, seconds
 from tools.plumb.trim.propose.candidate import Candidate, Kind
 
 # Twice or half, as a time limit of five times the declared seconds and a plan can bear less.
@@ -48,8 +48,8 @@ def read(path: Path) -> dict[str, list[float]]:
 def _of_history(path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     with open_store(path) as store:
-        for run in runs(store.attempts()):
-            if run.status in ("PASSED", "FLAKY"):
+        for run in runs_of(store):
+            if run.whole and run.status in ("PASSED", "FLAKY"):
                 found[run.label].append(run.ms / 1000)
     return dict(found)
 
