@@ -266,7 +266,7 @@ def _finish(
             report.print_text(console, answer)
     unmapped = [d.path for d in answer.comparison.unowned if not d.mapped]
     if request.strict and unmapped:
-        _print(request, answer)
+        _print(request, answer, head)
         raise PlumbError(
             f"no target lists {' or '.join(unmapped[:3])}"
             + (f" or {len(unmapped) - 3} more" if len(unmapped) > 3 else "")
@@ -289,11 +289,11 @@ def _finish(
     with streams.answering(console):
         if text and ran is not None:
             report.print_outcome(console, ran)
-    _print(request, replace(answer, run=ran))
+    _print(request, replace(answer, run=ran), head)
     raise typer.Exit(ExitCode.OK if outcome is None else outcome.code)
 
 
-def _print(request: Request, answer: report.Answer) -> None:
+def _print(request: Request, answer: report.Answer, head: Revision) -> None:
     """Prints the answer for a program; one for people stands already."""
     cadence = request.cadence or pools.ALL
     wanted = [t for t in answer.comparison.tests if t.placement.runs_at(cadence)]
@@ -301,6 +301,6 @@ def _print(request: Request, answer: report.Answer) -> None:
         if request.output is Format.JSON:
             typer.echo(report.as_json(answer))
         elif request.output is Format.GITHUB:
-            typer.echo(formats.as_github(wanted))
+            typer.echo(formats.as_github(wanted, head.steering.configs, request.configs))
         elif request.output is Format.BAZEL:
             typer.echo(formats.as_patterns(wanted), nl=False)

@@ -20,6 +20,7 @@ from tools.plumb.cache import Notify
 from tools.plumb.compare.affected import Affected, Comparison
 from tools.plumb.errors import ExitCode, PlumbError, Terminated
 from tools.plumb.graph import canonical
+from tools.plumb.pool_options import test_options
 from tools.plumb.pools import CPU, PER_COMMIT
 
 _OWN_CODES = {0: ExitCode.OK, 3: ExitCode.TESTS_FAILED, 8: ExitCode.INTERRUPTED}
@@ -142,25 +143,9 @@ def pool_options(
     named: Sequence[str] | None = None,
 ) -> list[str]:
     """Options of `bazel test` for tests of one pool; the tests are named one by one already."""
-    chosen = [f"--config={config}" for config in configs_of(pool, configs, named)]
-    if pool == CPU:
-        rare = any(not test.placement.runs_at(PER_COMMIT) for test in tests)
-        # What .bazelrc leaves out of each commit's run is named here.
-        return [*chosen, "--build_tag_filters=", "--test_tag_filters="] if rare else chosen
-    cards = gpus.get(tests[0].placement.arch or "", 1)
-    # The config's filters would leave out tests that take several GPUs.
-    return [
-        *chosen,
-        "--build_tag_filters=",
-        "--test_tag_filters=",
-        f"--local_resources=gpu={cards}",
-    ]
-
-
-def configs_of(pool: str, configs: Collection[str], named: Sequence[str] | None) -> list[str]:
-    """Configs that tests of `pool` run under: its own if .bazelrc has one, or those named."""
-    own = [] if pool == CPU or pool not in configs else [pool]
-    return own if named is None else list(named)
+    rare = any(not test.placement.runs_at(PER_COMMIT) for test in tests)
+    cards = 0 if pool == CPU else gpus.get(tests[0].placement.arch or "", 1)
+    return test_options(pool, cards, configs, named, rare=rare)
 
 
 def _bazel(entry: bazel.Bazel, arguments: list[str], labels: list[str], workspace: Path) -> Ran:

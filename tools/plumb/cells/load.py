@@ -20,13 +20,14 @@ class Loaded:
     """A workspace's model, the graph that it was read from, and how to read its files.
 
     text: the content of a file by its path in the workspace; None if there is none.
-    name: what was read, such as 'the working tree'.
+    name: what was read, such as 'the working tree'. configs: those that its .bazelrc defines.
     """
 
     model: Model
     graph: Graph
     text: Callable[[str], str | None]
     name: str
+    configs: frozenset[str] = frozenset()
 
 
 def of_workspace(loader: Loader, revision: str | None = None) -> Loaded:
@@ -45,6 +46,7 @@ def of_workspace(loader: Loader, revision: str | None = None) -> Loaded:
             found.graph,
             _reader(loader.workspace),
             tree.name,
+            frozenset(found.steering.configs),
         )
 
 
@@ -74,7 +76,9 @@ def of_file(path: Path, workspace: Path | None) -> Loaded:
 def _loaded(loader: Loader, revision: str) -> Loaded:
     tree = loader.repository.tree_of(revision)
     found = loader.load(tree)
-    return Loaded(model_of(found.graph, found.pool_rules), found.graph, found.files.text, tree.name)
+    model = model_of(found.graph, found.pool_rules)
+    configs = frozenset(found.steering.configs)
+    return Loaded(model, found.graph, found.files.text, tree.name, configs)
 
 
 def _reader(workspace: Path) -> Callable[[str], str | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -154,17 +155,19 @@ def register(app: typer.Typer, open_loader: Open, command: type[TyperCommand]) -
 
 def _answer(request: Request, loader: Loader) -> NoReturn:
     hosts = None if request.pools is None else config.read(request.pools)
-    chosen = choose(_tests(request, loader), _history(request.history))
+    loaded = of_workspace(loader)
+    tests = _tests(request, loader, loaded.model.tests)
+    chosen = choose(tests, _history(request.history))
     plans = [
         _plan(jobs, _pool_of(name, jobs, hosts, request.pools), request.finish_in)
         for name, jobs in chosen.jobs.items()
     ]
-    _print(request, plans, chosen)
+    matrix = partial(report.as_matrix, plans, {test.label: test for test in tests}, loaded.configs)
+    _print(request, plans, chosen, matrix)
     raise typer.Exit(ExitCode.OK)
 
 
-def _tests(request: Request, loader: Loader) -> list[Test]:
-    every = of_workspace(loader).model.tests
+def _tests(request: Request, loader: Loader, every: Mapping[str, Test]) -> list[Test]:
     for pattern in request.targets:
         if not any(matches(label, [pattern]) for label in every):
             raise PlumbError(
@@ -261,13 +264,13 @@ def _plan(jobs: tuple[Job, ...], pool: Pool, finish_in: float | None) -> Plan:
     return plan
 
 
-def _print(request: Request, plans: list[Plan], chosen: Chosen) -> None:
+def _print(request: Request, plans: list[Plan], chosen: Chosen, matrix: Callable[[], str]) -> None:
     console = streams.stdout_console()
     with streams.answering(console):
         if request.output is Format.JSON:
             typer.echo(report.as_json(plans, chosen.guessed))
         elif request.output is Format.GITHUB:
-            typer.echo(report.as_matrix(plans))
+            typer.echo(matrix())
         elif not plans:
             typer.echo("Nothing is affected: there is nothing to run.")
         else:

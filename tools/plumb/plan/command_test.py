@@ -37,7 +37,8 @@ start_seconds = 5
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     model = Model({}, {test.label: test for test in TESTS})
-    monkeypatch.setattr(command, "of_workspace", lambda loader: SimpleNamespace(model=model))
+    loaded = SimpleNamespace(model=model, configs=frozenset({"h100"}))
+    monkeypatch.setattr(command, "of_workspace", lambda loader: loaded)
     (tmp_path / "pool.toml").write_text(POOLS)
     return tmp_path
 
@@ -86,10 +87,41 @@ def test_affected_tests_alone_are_planned(folder: Path, monkeypatch: pytest.Monk
 
 def test_a_job_matrix_has_an_entry_for_each_executor_with_work(folder: Path) -> None:
     matrix = json.loads(plumb(folder, "--pool=cpu", "--format=github").stdout)
+    same = {"pool": "cpu", "gpus": 0, "shards": 2, "options": ""}
     assert matrix["include"] == [
-        {"pool": "cpu", "shard": 1, "shards": 2, "seconds": 20, "targets": "//a:y_cpu"},
-        {"pool": "cpu", "shard": 2, "shards": 2, "seconds": 10, "targets": "//a:x_cpu"},
+        {**same, "shard": 1, "seconds": 20, "targets": "//a:y_cpu"},
+        {**same, "shard": 2, "seconds": 10, "targets": "//a:x_cpu"},
     ]
+
+
+UNFILTERED = "--build_tag_filters= --test_tag_filters="
+
+
+@pytest.mark.parametrize(
+    ("target", "slots", "gpus", "targets"),
+    [
+        # One host runs tests of both widths, and its entry takes all of it.
+        ("//b/...", 4, [4], ["//b:wide_h100 //b:x_h100"]),
+        ("//b:wide_h100", 4, [2], ["//b:wide_h100"]),
+        ("//b:x_h100", 4, [1], ["//b:x_h100"]),
+    ],
+)
+def test_an_entry_of_the_matrix_runs_tests_of_every_width(
+    folder: Path, target: str, slots: int, gpus: list[int], targets: list[str]
+) -> None:
+    (folder / "pool.toml").write_text(POOLS.replace("slots = 2", f"slots = {slots}"))
+    matrix = json.loads(plumb(folder, target, "--format=github").stdout)["include"]
+    assert [entry["gpus"] for entry in matrix] == gpus
+    assert [" ".join(sorted(entry["targets"].split())) for entry in matrix] == targets
+    # The config's own filters leave out tests of two GPUs, though they are named.
+    assert [entry["options"] for entry in matrix] == [
+        f"--config=h100 {UNFILTERED} --local_resources=gpu={n}" for n in gpus
+    ]
+
+
+def test_an_entry_of_the_matrix_runs_what_is_not_for_each_commit(folder: Path) -> None:
+    (entry,) = json.loads(plumb(folder, "--cadence=nightly", "--format=github").stdout)["include"]
+    assert (entry["targets"], entry["options"]) == ("//a:night_cpu", UNFILTERED)
 
 
 def test_measured_seconds_and_failures_go_before_declared_ones(folder: Path) -> None:

@@ -26,6 +26,12 @@ class Plan:
     plain: float
 
     @property
+    def width(self) -> int:
+        """Slots of a host that each executor takes: as many as its tests do, or all."""
+        widths = {one.job.width for executor in self.executors for one in executor.placed}
+        return self.pool.slots if len(widths) > 1 else next(iter(widths), 1)
+
+    @property
     def finish(self) -> float:
         """When the last test is done."""
         return max((executor.finish for executor in self.executors), default=0.0)

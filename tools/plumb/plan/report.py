@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
+from tools.plumb.cells.model import Test
 from tools.plumb.plan.job import Executor
 from tools.plumb.plan.plan import Plan
+from tools.plumb.pool_options import test_options
+from tools.plumb.pools import PER_COMMIT
 
 
 def clock(seconds: float) -> str:
@@ -94,19 +97,29 @@ def as_json(plans: Sequence[Plan], guessed: Sequence[str]) -> str:
     )
 
 
-def as_matrix(plans: Sequence[Plan]) -> str:
-    """A GitHub job matrix: an entry for each executor that has work; `targets` goes to Bazel."""
+def as_matrix(plans: Sequence[Plan], tests: Mapping[str, Test], configs: Collection[str]) -> str:
+    """A GitHub job matrix: an entry for each executor that has work.
+
+    `options` and `targets` go to Bazel, parted by spaces. gpus: how many the entry takes of a host;
+    all of them where tests of one and of several share it. tests: by label, those of the plans.
+    configs: what .bazelrc defines.
+    """
     entries = []
     for plan in plans:
         used = [executor for executor in plan.executors if executor.placed]
         for number, executor in enumerate(used, 1):
+            own = [tests[one.job.label] for one in executor.placed]
+            gpus = plan.width if any(test.gpus for test in own) else 0
+            rare = any(test.cadence != PER_COMMIT for test in own)
             entries.append(
                 {
                     "pool": plan.pool.name,
+                    "gpus": gpus,
                     "shard": number,
                     "shards": len(used),
                     "seconds": round(executor.finish),
-                    "targets": " ".join(one.job.label for one in executor.placed),
+                    "options": " ".join(test_options(plan.pool.name, gpus, configs, rare=rare)),
+                    "targets": " ".join(test.label for test in own),
                 }
             )
     return json.dumps({"include": entries})

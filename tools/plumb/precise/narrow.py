@@ -16,9 +16,9 @@ from tools.plumb.answer.report import by_pool
 from tools.plumb.cache import Notify
 from tools.plumb.compare.affected import INPUT, Affected, Comparison
 from tools.plumb.options import rc, reach
+from tools.plumb.pool_options import configs_of
 from tools.plumb.precise.read import NotBuiltError, Reader
 from tools.plumb.revision import Revision
-from tools.plumb.run import configs_of
 
 
 @dataclass(frozen=True)
