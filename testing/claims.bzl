@@ -208,6 +208,7 @@ CLAIMS = {
     "serving.detokenizer.stop_strings": _layer("Text ends before the first stop string, in whatever pieces it comes, and shows nothing that may yet be one."),
     "serving.detokenizer.text": _layer("Text that comes token by token is the text of the whole, its characters never split, and a detokenizer forgets it at its end."),
     "serving.faults": _e2e("Each planted fault of kernels, loader, scheduler, detokenizer and verification fails each smoke that it should.", _NIGHTLY),
+    "serving.faults.checkpoints": _e2e("Each tiny checkpoint and each of its quantised forms answers as often as its reference does, and no longer with a fault of a kernel or of the loader.", _NIGHTLY),
     "serving.gpt_oss.accuracy": _e2e("A server of a trained model with sinks, windows and MXFP4 experts answers problems of known answers as often as its reference does."),
     "serving.gpt_oss_bf16.accuracy": _e2e("A server of a trained model with sinks, windows and bf16 experts answers problems of known answers as often as its reference does.", ["cpu:labelled"]),
     "serving.http.answers": _e2e("Whole and streamed answers of completions and chats are the model's text, with its logprobs, usage and seeds, with and without speculation.", _CPU),

@@ -21,7 +21,7 @@ def accept_lengths(model: Any, some: Texts, draft_tokens: int) -> list[list[int]
         A list a text, of numbers from 1 to draft_tokens + 1.
     """
     with torch.no_grad():
-        hits = chain_hits(model, some.ids, draft_tokens)
+        hits = chain_hits(model, some, draft_tokens)
     return lengths_of(hits, some, draft_tokens)
 
 
@@ -33,17 +33,25 @@ def lengths_of(hits: torch.Tensor, some: Texts, draft_tokens: int) -> list[list[
     ]
 
 
-def chain_hits(model: Any, ids: torch.Tensor, draft_tokens: int) -> torch.Tensor:
-    """(N, T, draft_tokens) bool: whether draft k after position i is the token i + 2 + k."""
-    count, length = ids.shape
-    hidden = model.hidden(ids)
+def chain_hits(model: Any, some: Texts, draft_tokens: int) -> torch.Tensor:
+    """(N, T, draft_tokens) bool: whether draft k after position i is the token i + 2 + k.
+
+    Only where a chain of the row's answer can begin; elsewhere nothing is drafted, and nothing hit.
+    """
+    count, length = some.ids.shape
+    bounds = torch.tensor([_bounds(row) for row in some.counted.cpu()])
+    firsts, lasts = bounds.to(some.ids.device).unbind(1)
+    hidden = model.hidden(some.ids)
     hits = torch.zeros(count, length, draft_tokens, dtype=torch.bool)
     for i in range(length - 2):
-        states, tokens = hidden[:, : i + 1], ids[:, 1 : i + 2]
+        rows = ((firsts <= i + 1) & (i + 1 < lasts)).nonzero()[:, 0]
+        if not len(rows):
+            continue
+        states, tokens = hidden[rows, : i + 1], some.ids[rows, 1 : i + 2]
         for k in range(min(draft_tokens, length - 2 - i)):
             last = model.draft_hidden(tokens, states)[:, -1:]
             proposed = model.logits(last).argmax(-1)
-            hits[:, i, k] = (proposed[:, 0] == ids[:, i + 2 + k]).cpu()
+            hits[rows.cpu(), i, k] = (proposed[:, 0] == some.ids[rows, i + 2 + k]).cpu()
             states, tokens = torch.cat((states, last), 1), torch.cat((tokens, proposed), 1)
     return hits
 

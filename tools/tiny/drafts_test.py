@@ -72,9 +72,22 @@ def test_hits_are_those_of_each_chain() -> None:
     model = build(CONFIG, torch.float64)
     model.initialise(3)
     ids = torch.randint(11, (3, 8), generator=torch.Generator().manual_seed(1))
-    hits = chain_hits(model, ids, 2)
+    counted = torch.ones_like(ids, dtype=torch.bool)
+    counted[:, 0] = False
+    hits = chain_hits(model, Texts(ids, counted, torch.zeros(3, dtype=torch.int64)), 2)
     for row in range(3):
         for place in range(5):
             drafts = _one_chain(model, ids[row : row + 1], place, 2)
             wanted = [draft == int(ids[row, place + 2 + k]) for k, draft in enumerate(drafts)]
             assert hits[row, place].tolist() == wanted
+
+
+def test_nothing_is_drafted_outside_the_answers() -> None:
+    ids = torch.arange(1, 13).expand(2, 12)
+    counted = torch.stack((ids[0] > 3, (ids[0] > 5) & (ids[0] < 9)))
+    hits = chain_hits(Counting(), Texts(ids, counted, torch.zeros(2, dtype=torch.int64)), 1)
+    # A chain begins before each place of an answer but its end's; after 4 and 8 drafts are wrong.
+    assert hits.any(-1).nonzero().tolist() == [
+        *([0, i] for i in (3, 4, 5, 7, 8, 9)),
+        *([1, i] for i in (4, 5)),
+    ]

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from testing.e2e.checkpoints.encode import METHODS
-from testing.e2e.checkpoints.folders import folder
+from testing.e2e.checkpoints.folders import CHECKPOINTS, digests, folder
 from testing.e2e.checkpoints.reference import load_reference
 from testing.e2e.statistics.bounds import design_effect
 from testing.e2e.tasks.problems import TASKS
@@ -27,20 +26,12 @@ from tools.tiny.drafts import chain_hits, lengths_of
 from tools.tiny.evaluate import right_answers
 from tools.tiny.save import write_json
 
-NAMES = (
-    "dense",
-    *(f"dense_{method}" for method in METHODS),
-    "gpt_oss",
-    "gpt_oss_mxfp4",
-    "mla_moe_mtp",
-    *(f"mla_moe_mtp_{method}" for method in METHODS),
-)
 _SEED = 2_000_003
 _DRAFTS = (1, 2, 3)
 
 
 def measure(name: str, texts: int, drafted: int) -> dict[str, Any]:
-    """Of a base or variant: {"right": {task: [right, of]}, "drafts": {K: …}}.
+    """{"sha256": of a base's files, "right": {task: [right, of]}, "drafts": {K: …}}.
 
     texts: to answer; drafted: of these, those of which drafts are followed.
     """
@@ -49,14 +40,15 @@ def measure(name: str, texts: int, drafted: int) -> dict[str, Any]:
     held_out = held_out_texts(Tokenizer.from_file(str(place / "tokenizer.json")), _SEED, texts)
     right = right_answers(model, held_out)
     found: dict[str, Any] = {
+        "sha256": digests(name),
         "right": {
             task: [int(right[held_out.tasks == i].sum()), int((held_out.tasks == i).sum())]
             for i, task in enumerate(TASKS)
-        }
+        },
     }
     if model.config.get("num_nextn_predict_layers"):
         some = held_out.rows(right.nonzero()[:drafted, 0])
-        hits = chain_hits(model, some.ids, max(_DRAFTS))
+        hits = chain_hits(model, some, max(_DRAFTS))
         found["drafts"] = {str(k): _drafts(lengths_of(hits, some, k), k) for k in _DRAFTS}
     return found
 
@@ -79,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path("testing/e2e/checkpoints/accuracy.json")
     parser.add_argument("--output", type=Path, default=default)
-    parser.add_argument("--texts", type=int, default=4096)
-    parser.add_argument("--drafted", type=int, default=128)
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--texts", type=int, default=2048)
+    parser.add_argument("--drafted", type=int, default=400)
+    parser.add_argument("--only", nargs="+", choices=CHECKPOINTS, default=CHECKPOINTS)
     options = parser.parse_args(arguments)
     found = json.loads(options.output.read_text()) if options.output.exists() else {}
     with torch.inference_mode():

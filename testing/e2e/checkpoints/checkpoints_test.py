@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from testing.e2e.checkpoints.folders import BASES, folder, measured, split
+from testing.e2e.checkpoints.folders import BASES, CHECKPOINTS, digests, folder, measured, split
 from testing.e2e.tasks.problems import TASKS
 
 HERE = Path(__file__).parent
-SERVED = ("dense", "gpt_oss_mxfp4", "mla_moe_mtp_int8_channel")
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -26,12 +25,15 @@ def test_all_bases_together_are_small() -> None:
     assert sum(path.stat().st_size for path in files) < 12_000_000
 
 
-@pytest.mark.parametrize("name", SERVED)
-def test_what_is_served_was_measured(name: str) -> None:
-    right = measured(name)["right"]
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_each_was_measured_and_has_not_changed_since(name: str) -> None:
+    found = measured(name)
+    right = found["right"]
     assert set(right) == set(TASKS)
     assert all(of >= 500 for _, of in right.values())
-    assert measured("mla_moe_mtp_int8_channel")["drafts"]["3"]["accept_length"] > 2
+    assert found["sha256"] == digests(name), "run python -m tools.tiny.measure"
+    if name.startswith("mla_moe_mtp"):
+        assert found["drafts"]["3"]["accept_length"] > 2
 
 
 def test_the_tokenizer_is_that_of_all() -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from testing.e2e.checkpoints.encode import METHODS
 from testing.e2e.checkpoints.quantise import quantise
 
 BASES = ("dense", "gpt_oss", "mla_moe_mtp")
+CHECKPOINTS = (
+    *("dense", *(f"dense_{method}" for method in METHODS)),
+    *("gpt_oss", "gpt_oss_mxfp4"),
+    *("mla_moe_mtp", *(f"mla_moe_mtp_{method}" for method in METHODS)),
+)
+"""All of them: bases, and the variants of each."""
+
 _HERE = Path(__file__).parent
 
 
@@ -55,3 +64,12 @@ def measured(name: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = json.loads((_HERE / "accuracy.json").read_text())[name]
     return found
+
+
+def digests(name: str) -> dict[str, str]:
+    """SHA-256 of the committed files that a base, or the base of a variant, is computed from."""
+    place = _HERE / split(name)[0]
+    return {
+        file: hashlib.sha256((place / file).read_bytes()).hexdigest()
+        for file in ("model.safetensors", "calibration.json")
+    }

@@ -8,7 +8,7 @@ loader. They are monkey patches of seams, as the layer tests' planted faults are
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ VARIABLE = "PLUMBLINE_E2E_FAULT"
 """Names the fault of this process, in its environment."""
 
 KINDS = ("detokenizer", "kernel", "loader", "scheduler", "verification")
-
-Plant = Callable[[], Iterator[None] | None] | Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,22 @@ class Fault:
     smokes: those that must fail.
     plant: of text, a function that patches; else a generator that patches what comes before the
         load, is sent the loaded model, and changes that.
+    is_slow: whether it changes when text comes, and not which.
     """
 
     name: str
     kind: str
     smokes: tuple[str, ...]
     plant: Callable[[], Any]
+    is_slow: bool = False
 
 
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(kind: str, *smokes: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+def fault(
+    kind: str, *smokes: str, is_slow: bool = False
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Decorator: registers a function as the fault of its name.
 
     Raises:
@@ -49,7 +51,7 @@ def fault(kind: str, *smokes: str) -> Callable[[Callable[[], Any]], Callable[[],
     def add(plant: Callable[[], Any]) -> Callable[[], Any]:
         if kind not in KINDS or plant.__name__ in FAULTS:
             raise ValueError(f"fault '{plant.__name__}' of kind '{kind}': taken, or no such kind")
-        FAULTS[plant.__name__] = Fault(plant.__name__, kind, smokes, plant)
+        FAULTS[plant.__name__] = Fault(plant.__name__, kind, smokes, plant, is_slow)
         return plant
 
     return add

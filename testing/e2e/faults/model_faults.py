@@ -15,6 +15,8 @@ from testing.e2e.faults.fault import fault
 
 _DENSE, _MLA, _GPT = "tokenizer_workers_smoke", "mla_int8_mtp_smoke", "gpt_oss_mxfp4_smoke"
 
+_SCALES = tuple(f"layers.0.self_attn.o_proj.weight_scale{end}" for end in ("", "_inv"))
+
 Planting = Generator[None, Any, None]
 
 
@@ -138,10 +140,11 @@ def experts_of_the_other_rank() -> Planting:
 
 @fault("loader", _MLA)
 def scales_of_one_layer_missed() -> Planting:
-    """A layer's scales keep the mean's value, as if the loader had one for all rows."""
+    """A layer's scales keep the value that they were made with, 1, whatever the files hold."""
 
     def flattened(name: str, tensor: torch.Tensor) -> tuple[str, torch.Tensor]:
-        if name.endswith("layers.0.self_attn.o_proj.weight_scale"):
+        # Of int8 and fp8 blocks: weight_scale_inv; of NVFP4 those of its blocks.
+        if name.endswith(_SCALES):
             tensor = torch.ones_like(tensor)
         return name, tensor
 

@@ -27,42 +27,59 @@ _HEAD = """\
 | smoke | kind | fault | right runs fall to | what fails |
 | --- | --- | --- | --- | --- |
 """
-_README = Path("testing/e2e/checkpoints/README.md")
+README = Path("testing/e2e/checkpoints/README.md")
 _BETWEEN = re.compile(r"(<!-- faults: begin -->\n).*?(<!-- faults: end -->)", re.DOTALL)
 
 
-def row(fault: Fault, smoke: str) -> tuple[str, bool]:
-    """A line of the table, and whether the smoke failed."""
-    try:
-        figures = SMOKES[smoke].figures(fault.name)
-    except AssertionError as error:
-        return f"| {smoke} | {fault.kind} | `{fault.name}` | did not start | |\n", "start" in str(
-            error
-        )
-    caught = [line.split(",")[0] for line in figures.failures]
-    said = "; ".join(line for line in caught) or "**not found**"
-    return f"| {smoke} | {fault.kind} | `{fault.name}` | {_shown(figures)} | {said} |\n", bool(
-        caught
-    )
+def found_by(fault: Fault, figures: Figures) -> list[str]:
+    """What the smoke says of the fault. A busy machine is late as well, so lateness counts for
+    those alone that make it so."""
+    return figures.late if fault.is_slow else figures.failures
 
 
-def _shown(figures: Figures) -> str:
-    names = ("accuracy", "streamed_accuracy", "accept_length", "sameness")
+def row(fault: Fault | None, smoke: str) -> tuple[str, bool]:
+    """A line of the table, and whether it is as it should be: the smoke failed of the fault, or
+    did not without one.
+
+    Raises:
+        AssertionError: the server did not start, or ended otherwise than by its stop.
+    """
+    if fault is None:
+        figures = SMOKES[smoke].figures()
+        return f"| {smoke} | | right | {_shown(figures)} | |\n", not figures.failures
+    figures = SMOKES[smoke].figures(fault.name)
+    caught = [line.split(",")[0] for line in found_by(fault, figures)]
+    said = "; ".join(caught) or "**not found**"
+    shown = _shown(figures, slow=fault.is_slow)
+    return f"| {smoke} | {fault.kind} | `{fault.name}` | {shown} | {said} |\n", bool(caught)
+
+
+def _shown(figures: Figures, *, slow: bool = False) -> str:
+    names = ["accuracy", "streamed_accuracy", "accept_length", "sameness"]
+    names += ["inter_token", "time_to_first_token"] if slow else []
     seen = [(name, figures.seen[name]) for name in names if name in figures.seen]
     return ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in seen)
 
 
-def rows(smokes: Sequence[str], workers: int) -> list[tuple[str, bool]]:
-    """Each fault in each of its smokes among these, `workers` servers at a time."""
-    planted = [(f, smoke) for smoke in smokes for f in FAULTS.values() if smoke in f.smokes]
+def planted(smokes: Sequence[str]) -> list[tuple[Fault | None, str]]:
+    """Each smoke as it is, and behind it with each of its faults, by kind."""
+    pairs: list[tuple[Fault | None, str]] = []
+    for smoke in smokes:
+        mine = [fault for fault in FAULTS.values() if smoke in fault.smokes]
+        pairs += [(None, smoke), *((f, smoke) for f in sorted(mine, key=lambda f: f.kind))]
+    return pairs
 
-    def one(pair: tuple[Fault, str]) -> tuple[str, bool]:
+
+def rows(smokes: Sequence[str], workers: int) -> list[tuple[str, bool]]:
+    """The table's lines, `workers` servers at a time."""
+
+    def one(pair: tuple[Fault | None, str]) -> tuple[str, bool]:
         made = row(*pair)
         print(made[0], end="", flush=True)
         return made
 
     with ThreadPoolExecutor(workers) as threads:
-        return list(threads.map(one, planted))
+        return list(threads.map(one, planted(smokes)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.output:
         options.output.write_text(table)
     else:
-        text = _BETWEEN.sub(lambda found: found[1] + table + found[2], _README.read_text())
-        beside = _README.with_suffix(".new")
+        text = _BETWEEN.sub(lambda found: found[1] + table + found[2], README.read_text())
+        beside = README.with_suffix(".new")
         beside.write_text(text)
-        beside.replace(_README)
+        beside.replace(README)
     return int(not all(found for _, found in made))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from layers.serving.messages import TextDelta
@@ -73,6 +74,18 @@ def all_at_the_end() -> None:
         return _with_text(delta, kept.pop(new.choice) if delta.finish else ""), stopped
 
     _patch(Texts, "_show", late)
+
+
+@fault("detokenizer", _SMOKE, is_slow=True)
+def slow_detokenizer() -> None:
+    """Each piece takes 50 ms: right, but 25 texts a process wait for each other."""
+    show = Texts._show
+
+    def slow(self: Any, text: Any, new: Any) -> Any:
+        time.sleep(0.05)
+        return show(self, text, new)
+
+    _patch(Texts, "_show", slow)
 
 
 def _with_text(delta: TextDelta, text: str) -> TextDelta:

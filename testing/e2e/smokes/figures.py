@@ -20,7 +20,7 @@ RATIOS = Path(__file__).parent / "ratios.json"
 """{smoke: {pool: {ratio: its values in runs in which all was right}}}."""
 
 RECORDING = "PLUMBLINE_RECORD"
-"""Set in the environment of runs that are to be recorded."""
+"""Set in the environment of runs that are to be recorded, whose ratios no bound cuts off."""
 
 
 @dataclass
@@ -95,15 +95,16 @@ class Figures:
 
     def ratio(self, name: str, seen: float) -> None:
         """At most what right runs lead to expect, by their tolerance bound."""
-        runs = recorded_ratios(self.smoke).get(name, [])
         self.seen[name] = seen
+        if RECORDING in os.environ:
+            return
+        runs = recorded_ratios(self.smoke).get(name, [])
         if len(runs) < FEWEST_RUNS:
-            if RECORDING not in os.environ:
-                self.late.append(
-                    f"{name} is {seen:.3f}, and pool {pool()} has {len(runs)} recorded runs to "
-                    f"hold it against, wanted {FEWEST_RUNS}: run python -m "
-                    f"testing.e2e.smokes.repeat --only {self.smoke} --runs 20 --record there"
-                )
+            self.late.append(
+                f"{name} is {seen:.3f}, and pool {pool()} has {len(runs)} recorded runs to "
+                f"hold it against, wanted {FEWEST_RUNS}: run python -m "
+                f"testing.e2e.smokes.repeat --only {self.smoke} --runs 20 --record there"
+            )
             return
         self.bounds[name] = highest = highest_ratio(runs, self.rate)
         if seen > highest:

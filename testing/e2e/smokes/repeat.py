@@ -2,9 +2,10 @@
 
     python -m testing.e2e.smokes.repeat --runs 50 --output /tmp/runs.json
 
-Each run is a process of its own with its own seed. Ends with 1 if any failed. With --record the
-ratios of latencies are added to ratios.json, where smokes read their bounds from; a pool of which
-nothing is recorded yet has no bound in these runs.
+Each run is a process of its own with its own seed, in the environment that Bazel's targets have.
+Ends with 1 if any failed. With --record the ratios of latencies are added to ratios.json, where
+smokes read their bounds from, and are held against no bound: one that cut off what is beyond it
+would be tighter each time.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ RATIOS_OF = {
     "tokenizer_workers_smoke": ("inter_token", "time_to_first_token"),
 }
 _FIRST_SEED = 5000
+# As testing/private/pool_test.bzl has it.
+_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def run_once(name: str, seed: int) -> dict[str, Any]:
+def run_once(name: str, seed: int, *, recording: bool = False) -> dict[str, Any]:
     """One run: {"seed", "passed", "seconds", "seen", "bounds", "said" where it failed}."""
     with tempfile.TemporaryDirectory() as folder:
         environ = os.environ | {"PLUMBLINE_SEED": str(seed), "TEST_UNDECLARED_OUTPUTS_DIR": folder}
-        environ |= {RECORDING: "1"}
+        environ |= _THREADS | ({RECORDING: "1"} if recording else {})
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS[name]]
         began = time.monotonic()
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -63,7 +66,7 @@ def run_once(name: str, seed: int) -> dict[str, Any]:
 
 
 def record_ratios(name: str, runs: Sequence[dict[str, Any]], where: str) -> None:
-    """Adds the ratios of runs that passed to those of pool `where` in ratios.json."""
+    """Adds the ratios of runs in which all was right to those of pool `where` in ratios.json."""
     known = json.loads(RATIOS.read_text()) if RATIOS.exists() else {}
     mine = known.setdefault(name, {}).setdefault(where, {})
     for run in runs:
@@ -76,7 +79,13 @@ def record_ratios(name: str, runs: Sequence[dict[str, Any]], where: str) -> None
 
 
 def run_all(
-    names: Sequence[str], numbers: range, workers: int, deadline: float, output: Path
+    names: Sequence[str],
+    numbers: range,
+    workers: int,
+    deadline: float,
+    output: Path,
+    *,
+    recording: bool = False,
 ) -> Any:
     """{name: runs}, `workers` of them at a time; none is started behind the deadline."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -84,7 +93,7 @@ def run_all(
     def one(task: tuple[int, str]) -> None:
         number, name = task
         if time.monotonic() < deadline:
-            run = run_once(name, _FIRST_SEED + number)
+            run = run_once(name, _FIRST_SEED + number, recording=recording)
             found[name].append(run)
             print(name, number, run, flush=True)
 
@@ -107,7 +116,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     numbers = range(options.first, options.first + options.runs)
     deadline = time.monotonic() + 60 * options.minutes
-    found = run_all(options.only, numbers, options.workers, deadline, options.output)
+    found = run_all(
+        options.only,
+        numbers,
+        options.workers,
+        deadline,
+        options.output,
+        recording=options.record,
+    )
     for name, runs in found.items():
         passed = sum(run["passed"] for run in runs)
         print(f"{name}: {passed} of {len(runs)} runs passed", flush=True)

@@ -7,16 +7,18 @@ so that what slows the machine slows both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from tokenizers import Tokenizer
 
 from layers.models.load import load_model
-from testing.e2e.asking.ask import Answer, ask_all
+from testing.e2e.asking.ask import MAX_TOKENS, Answer, ask_all
 from testing.e2e.checkpoints.folders import folder
 from testing.e2e.smokes.figures import Figures, median
 from testing.e2e.smokes.seed import some_problems
 from testing.e2e.smokes.smoke import Smoke
+from testing.e2e.smokes.unsure import greedy_texts
 from testing.e2e.tasks.problems import Problem
 from testing.harness.device import device
 from testing.perf.serving.bare import BareLoop
@@ -26,6 +28,8 @@ REQUESTS = 100
 TOKENIZERS, DETOKENIZERS = 8, 4
 _STEPS = 12
 """Tokens that an answer has on average."""
+_LOOKED_AT = 8
+"""Answers that are asked again, at most."""
 
 
 def examine(server: Server, figures: Figures) -> None:
@@ -41,7 +45,7 @@ def examine(server: Server, figures: Figures) -> None:
     figures.accuracy(streamed, "streamed_accuracy")
     figures.accuracy(plain, "unstreamed_accuracy")
     figures.agreement(streamed, plain)
-    _check_characters(streamed, figures)
+    check_characters(server, streamed, figures)
     _check_streaming(streamed, figures)
     first = [answer.arrivals[0] for answer in streamed if answer.arrivals]
     figures.ratio("time_to_first_token", median(first) / fmean(bare.prompt_seconds))
@@ -56,14 +60,28 @@ def _check_workers(server: Server, figures: Figures) -> None:
         figures.failures.append(f"no process {', '.join(missing)}; there are {sorted(names)}")
 
 
-def _check_characters(streamed: list[Answer], figures: Figures) -> None:
-    """Characters that are split over tokens arrive whole: each part is text by itself."""
-    split = [a for a in streamed if a.is_right and not a.problem.answer.isascii()]
-    broken = [a for a in split if any("\N{REPLACEMENT CHARACTER}" in part for part in a.parts)]
-    if not split:
+def check_characters(server: Server, streamed: list[Answer], figures: Figures) -> None:
+    """Characters that are split over tokens arrive whole, in wrong answers too.
+
+    An answer with half a character in it is asked again, alone, of the server and of the model
+    without one: only the model's own tokens may be no text.
+    """
+    if not any(a.is_right and not a.problem.answer.isascii() for a in streamed):
         figures.failures.append("no right answer holds a character beyond ASCII")
-    if broken:
-        figures.failures.append(f"'{broken[0].problem.answer}' came in parts {broken[0].parts}")
+    broken = [answer.problem for answer in streamed if _is_broken(answer.parts)][:_LOOKED_AT]
+    if not broken:
+        return
+    prompts = [problem.prompt for problem in broken]
+    again = ask_all(server.url, server.model, broken, stream=True, at_a_time=1)
+    (own,) = greedy_texts(figures.checkpoint, prompts, MAX_TOKENS, (1,))
+    for answer, text in zip(again, own, strict=True):
+        if _is_broken(answer.parts) and not _is_broken([text]):
+            figures.failures.append(f"'{text}' came in the parts {answer.parts}")
+            return
+
+
+def _is_broken(parts: Sequence[str]) -> bool:
+    return any("\N{REPLACEMENT CHARACTER}" in part for part in parts)
 
 
 def _mean_gap(streamed: list[Answer]) -> float:

@@ -40,7 +40,7 @@ class Course:
 
 
 class BareLoop:
-    """Generates for fixed batches.
+    """Generates for fixed batches, on one thread, as servers beside it do with --torch-threads 1.
 
     model: of `layers.models.load.load_model`.
     num_pages, page_size: of its caches.
@@ -49,6 +49,7 @@ class BareLoop:
     def __init__(self, model: Any, num_pages: int = 1024, page_size: int = 16) -> None:
         self._model = model
         self._page_size = page_size
+        torch.set_num_threads(1)
         with torch.inference_mode():
             self._caches = model.make_caches(num_pages, page_size)
 

@@ -119,12 +119,6 @@ _OPEN = {
     # The GPU image lacks what FlashInfer's kernels are written in.
     ("attn.gdn.flashinfer.decode.numerics", "sm90"),
     ("attn.gdn.flashinfer.extend.numerics", "sm90"),
-    # Ratios of fewer than ten runs are recorded on an H200, so that no bound can be held there.
-    ("serving.dense.accuracy", "sm90"),
-    ("serving.latency", "sm90"),
-    ("serving.offline_throughput", "sm90"),
-    ("serving.streaming.unicode", "sm90"),
-    ("serving.tokenizer_workers.latency", "sm90"),
     # Its values are those of the MXFP4 smoke, so that it runs by hand alone.
     ("serving.gpt_oss_bf16.accuracy", "cpu"),
 }
