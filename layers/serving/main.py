@@ -13,7 +13,7 @@ from layers.serving.options import OptionError, Options, parse
 from layers.serving.tokenizing.chat_template import ChatTemplate, ChatTemplateError
 from layers.serving.tokenizing.files import TokenizerError, read_tokenizer
 from layers.serving.workers.endpoints import Endpoints
-from layers.serving.workers.process import Worker
+from layers.serving.workers.process import Worker, hold_signals
 from layers.serving.workers.supervisor import end_all, start_all
 
 USER_ERROR = 2
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         0 if it was told to end, 1 if a worker died, 2 for what the user can mend.
     """
+    # Till the server can answer them: workers that nobody waits for would be left else.
+    hold_signals()
     # Its threads would be in the way of forking, and workers are what shares out the work here.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     try:

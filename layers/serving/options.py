@@ -87,10 +87,13 @@ def parse(arguments: Sequence[str]) -> Options:
 def _check(options: Options) -> None:
     if not options.model.is_dir():
         raise OptionError(f"--model {options.model} is no folder: wanted one with a config.json")
-    for name in _COUNTS:
+    for name, most in _COUNTS.items():
         value = getattr(options, name.replace("-", "_"))
-        if value is not None and value < 1:
-            raise OptionError(f"--{name} is {value}, wanted 1 or more")
+        if value is not None and not 1 <= value <= (most or value):
+            wanted = "1 or more" if most is None else f"1 to {most}"
+            raise OptionError(f"--{name} is {value}, wanted {wanted}")
+    if not options.host:
+        raise OptionError("--host is empty: wanted an address, 0.0.0.0 for all of this machine's")
     if not 0 <= options.port < 65536:
         raise OptionError(f"--port is {options.port}, wanted 0 (any free one) to 65535")
     if not 0 < options.memory_fraction < 1:
@@ -111,19 +114,31 @@ def _check(options: Options) -> None:
         raise OptionError(f"--loader is '{options.loader}', wanted MODULE:FUNCTION")
 
 
-_COUNTS = (
-    "tokenizer-workers",
-    "detokenizer-workers",
-    "max-requests",
-    "max-body-bytes",
-    "tensor-parallel",
-    "expert-parallel",
-    "kv-tokens",
-    "context-length",
-    "max-running",
-    "draft-tokens",
-    "torch-threads",
-)
+# Processes of one host are started at once, each with its own memory, and threads have stacks.
+_MOST_WORKERS = 256
+_MOST_RANKS = 64
+_MOST_THREADS = 1024
+# To the most that can be; None leaves it to the model and the machine.
+_COUNTS = {
+    "tokenizer-workers": _MOST_WORKERS,
+    "detokenizer-workers": _MOST_WORKERS,
+    "max-requests": None,
+    "max-body-bytes": None,
+    "tensor-parallel": _MOST_RANKS,
+    "expert-parallel": _MOST_RANKS,
+    "kv-tokens": None,
+    "context-length": None,
+    "max-running": None,
+    "draft-tokens": None,
+    "torch-threads": _MOST_THREADS,
+}
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        # pathlib would take it for the working folder.
+        raise argparse.ArgumentTypeError("is empty, wanted a folder with a config.json")
+    return Path(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,7 +149,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--model", type=Path, required=True, help="folder with config.json, safetensors, tokenizer")
+    add(
+        "--model",
+        type=_folder,
+        required=True,
+        help="folder with config.json, safetensors, tokenizer",
+    )
     add("--served-model-name", help="what requests call it; by default the folder's name")
     add("--host", default="127.0.0.1", help="address to listen on")
     add("--port", type=int, default=0, help="0 takes any free one; the ready line names it")

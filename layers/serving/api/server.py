@@ -18,7 +18,7 @@ from layers.serving.api.metrics import Metrics
 from layers.serving.api.service import Service
 from layers.serving.options import OptionError, Options
 from layers.serving.workers.endpoints import Endpoints
-from layers.serving.workers.process import Worker
+from layers.serving.workers.process import END_SIGNALS, Worker, release_signals
 from layers.serving.workers.supervisor import unwatch, watch
 
 # A stop lets answers under way end, but does not wait for them longer than this.
@@ -73,10 +73,11 @@ class HttpServer:
             OptionError: the address cannot be listened on.
         """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in END_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
-        watch(loop, self._workers, self._died)
+        release_signals()
         listener = _listen(self._options.host, self._options.port)
+        watch(loop, self._workers, self._died)
         try:
             if await self._unless_ended(self._backend.wait_ready()):
                 self._is_ready = True
@@ -181,7 +182,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise OptionError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+        raise OptionError(
+            f"cannot listen on {host} port {port}: {error.strerror}; wanted an address of this "
+            "machine as --host, and as --port one that is free, or 0 for any"
+        ) from error
     return listener
 
 

@@ -37,7 +37,7 @@ class ChatTemplate:
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
             self._template = environment.from_string(source) if source is not None else None
-        except jinja2.TemplateError as error:
+        except (jinja2.TemplateError, RecursionError) as error:
             raise ChatTemplateError(f"the model's chat template is no Jinja: {error}") from error
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:

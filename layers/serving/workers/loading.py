@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,9 +108,18 @@ def _with_caches(options: Options, model: Model) -> Loaded:
 def _loader(name: str) -> Any:
     module, function = name.split(":")
     try:
-        return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
+        loader = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(f"--loader {name} cannot be imported: {error}") from error
+    given = dict.fromkeys(("device", "params_dtype", "backend", "with_draft"))
+    try:
+        inspect.signature(loader).bind(None, **given)
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"--loader {name} takes other arguments ({error}): wanted a function of a folder and "
+            f"of {', '.join(given)}, such as layers.models.load:load_model"
+        ) from error
+    return loader
 
 
 def _device(options: Options, rank: int) -> torch.device:
@@ -130,12 +141,31 @@ def _device(options: Options, rank: int) -> torch.device:
 def _num_pages(options: Options, model: Model, dtype: torch.dtype | None) -> int:
     tokens = options.kv_tokens
     if tokens is None and model.device.type == "cuda":
-        a_token = model.cache_bytes_per_token(dtype)
-        if options.num_drafts:
-            a_token += model.draft.cache_bytes_per_token(dtype)
+        a_token = _bytes_per_token(options, model, dtype)
         free, _ = torch.cuda.mem_get_info(model.device)
         tokens = _smallest_of_ranks(int(free * options.memory_fraction) // a_token, model.device)
-    return (tokens or DEFAULT_CPU_TOKENS) // options.page_size + 1
+    tokens = tokens or DEFAULT_CPU_TOKENS
+    _require_memory(options, model, dtype, tokens)
+    return tokens // options.page_size + 1
+
+
+def _require_memory(options: Options, model: Model, dtype: torch.dtype | None, tokens: int) -> None:
+    """The allocator would say how many bytes it lacks, and not for what."""
+    if model.device.type == "cuda":
+        memory = torch.cuda.mem_get_info(model.device)[1]
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    a_token = _bytes_per_token(options, model, dtype)
+    if tokens * a_token > memory:
+        raise OptionError(
+            f"--kv-tokens {tokens} takes {tokens * a_token:,} bytes, and {model.device} has "
+            f"{memory:,} in all: wanted fewer than {memory // a_token} tokens"
+        )
+
+
+def _bytes_per_token(options: Options, model: Model, dtype: torch.dtype | None) -> int:
+    drafts = model.draft.cache_bytes_per_token(dtype) if options.num_drafts else 0
+    return model.cache_bytes_per_token(dtype) + drafts
 
 
 def _smallest_of_ranks(value: int, device: torch.device) -> int:

@@ -19,6 +19,20 @@ _PR_SET_NAME = 15
 _CONTEXT = multiprocessing.get_context("fork")
 
 
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What ends a server."""
+
+
+def hold_signals() -> None:
+    """Lets signals that end the server wait till `release_signals`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+
+
+def release_signals() -> None:
+    """Takes them, and those that have come meanwhile."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
+
+
 @dataclass(frozen=True)
 class Worker:
     """A process and its name."""
@@ -76,8 +90,10 @@ def _prepare(name: str, parent: int) -> None:
     # A terminal's Ctrl-C, and what a service manager sends to all, is for the server: it lets texts
     # end before it ends its workers.
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    # Programs that a worker starts, such as compilers, take them as ever.
+    release_signals()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NAME, name.encode()[:15])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

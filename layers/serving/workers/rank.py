@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zmq
 
+from layers.kernels.capability import BackendUnavailable
 from layers.serving.messages import LateKernels, Ready
 from layers.serving.options import Options
 from layers.serving.running.kernels import KernelWatch
@@ -19,7 +20,7 @@ def run(rank: int, options: Options, endpoints: Endpoints) -> None:
     kernels = KernelWatch(name)
     try:
         runner = load(options, rank, endpoints, kernels).runner
-    except (ValueError, OSError) as error:
+    except (BackendUnavailable, ValueError, OSError) as error:
         report_failure(name, endpoints, error)
         return
     context = zmq.Context()

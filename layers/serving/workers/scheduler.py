@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import zmq
 
+from layers.kernels.capability import BackendUnavailable
 from layers.serving.memory.page_pool import PagePool
 from layers.serving.messages import (
     Abort,
@@ -148,7 +149,7 @@ def run(options: Options, endpoints: Endpoints) -> None:
     """Works until it is told to stop; tells the server why if it cannot start."""
     try:
         worker = SchedulerWorker(options, endpoints)
-    except (ValueError, OSError) as error:
+    except (BackendUnavailable, ValueError, OSError) as error:
         report_failure(NAME, endpoints, error)
         return
     worker.run()

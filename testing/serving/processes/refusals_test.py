@@ -31,7 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("--max-running", "64", "--step-tokens", "64"),
             "is 64, wanted more than 64",
         ),
-        (("--tokenizer-workers", "0"), "--tokenizer-workers is 0, wanted 1 or more"),
+        (("--tokenizer-workers", "0"), "--tokenizer-workers is 0, wanted 1 to 256"),
+        (("--tensor-parallel", "1000"), "--tensor-parallel is 1000, wanted 1 to 64"),
+        (("--torch-threads", "100000"), "--torch-threads is 100000, wanted 1 to 1024"),
+        (("--max-running", "0"), "--max-running is 0, wanted 1 or more"),
+        (("--host", ""), "--host is empty"),
+        (("--model", ""), "argument --model: is empty"),
         (("--port", "70000"), "--port is 70000, wanted 0"),
         (("--loader", "nothing"), "--loader is 'nothing', wanted MODULE:FUNCTION"),
         (("--model", "/nowhere"), "--model /nowhere is no folder"),
@@ -61,7 +66,18 @@ def test_the_folder_is_found_from_where_bazel_run_was_called(folder: Path) -> No
         (("--context-length", "1000"), "--context-length is 1000, and the model takes 512"),
         (("--kv-tokens", "64", "--context-length", "100"), "the cache holds a text of 64 tokens"),
         (("--device", "cuda", "--tensor-parallel", "2"), "needs as many GPUs"),
-        (("--host", "203.0.113.1"), "cannot listen on 203.0.113.1"),
+        (("--host", "203.0.113.1"), "cannot listen on 203.0.113.1 port 0: "),
+        (("--loader", ":x"), "--loader :x cannot be imported: Empty module name"),
+        (("--loader", "os:path"), "--loader os:path takes other arguments"),
+        (("--loader", "os:system"), "--loader os:system takes other arguments"),
+        (
+            (
+                *("--loader", "testing.serving.processes.bad_loaders:cannot_run_here"),
+                *("--attention-backend", "triton", "--device", "cpu"),
+            ),
+            "no {'attention': 'triton'",
+        ),
+        (("--kv-tokens", "100000000000"), "--kv-tokens 100000000000 takes "),
     ],
 )
 def test_what_a_worker_or_the_system_refuses_ends_the_start(
@@ -72,6 +88,8 @@ def test_what_a_worker_or_the_system_refuses_ends_the_start(
     assert "ended with exit code 2" in str(error.value)
     assert says in str(error.value)
     assert "Traceback" not in str(error.value)
+    # That is the server's own doing.
+    assert "was killed" not in str(error.value)
 
 
 def test_a_worker_that_dies_while_it_starts_ends_the_start(folder: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -59,6 +61,31 @@ def test_a_signal_to_every_process_lets_texts_end(folder: Path) -> None:
         assert "SIGTERM: the server is stopping; texts in flight: 1." in server.output()
     # A machine that is very busy may not be done within the drain.
     assert answers[0].status_code in (200, 503), answers[0].text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_server_starts_ends_it(
+    folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """As Ctrl-C sends it, to all processes of the terminal."""
+    command = [sys.executable, "-m", "layers.serving", "--model", str(folder), *KNOWN]
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+        environ = {**os.environ, "PYTHONPATH": path, "TMPDIR": scratch}
+        process = subprocess.Popen(
+            command, env=environ, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            while not list(Path(scratch).iterdir()):
+                assert process.poll() is None, process.communicate()
+            os.killpg(process.pid, number)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert not list(Path(scratch).iterdir())
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    assert f"{number.name}: the server is stopping" in said
 
 
 def test_a_text_that_is_not_done_in_time_is_told_so(folder: Path) -> None:
