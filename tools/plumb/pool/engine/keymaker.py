@@ -17,23 +17,25 @@ from typing import Any
 
 from tools.plumb.errors import PlumbError
 
-# Of the authority; what it signs ends sooner.
-_AUTHORITY_DAYS = 3650
+# Of the authority, twice what a certificate can be asked to hold.
+_AUTHORITY_DAYS = 7300
 
 
-def make(folder: Path, names: Sequence[str], days: int) -> None:
-    """Makes authority, certificates and the tokens' keys; an authority that is there is kept.
+def make(folder: Path, names: Sequence[str], days: int) -> str:
+    """Makes authority, certificates and the tokens' keys; an authority of use is kept.
 
     names: host names and IP addresses by which clients reach the server. days: how long the
-    certificates hold.
+    certificates hold. Returns why an authority that was there was made anew; empty if none was.
+    Raises PlumbError where it cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    authority = _Authority(folder)
+    authority = _Authority(folder, days)
     authority.sign("server", ("localhost", "127.0.0.1", "::1", *names), days, of_server=True)
     authority.sign("client", (), days, of_server=False)
     if not (folder / "tokens.key").exists():
         _make_token_keys(folder)
+    return authority.fault
 
 
 def token(folder: Path, user: str, audience: str, days: float) -> Path:
@@ -55,12 +57,15 @@ def token(folder: Path, user: str, audience: str, days: float) -> Path:
 
 
 def main() -> int:
-    """Does what one argument says in JSON: {"make": […]} or {"token": […]}, as their arguments."""
+    """Does what one argument says in JSON: {"make": […]} or {"token": […]}, as their arguments.
+
+    Prints what `make` returns.
+    """
     said = json.loads(sys.argv[1])
     try:
         if "make" in said:
             folder, names, days = said["make"]
-            make(Path(folder), names, days)
+            print(make(Path(folder), names, days), end="")
         else:
             folder, user, audience, days = said["token"]
             token(Path(folder), user, audience, days)
@@ -71,28 +76,28 @@ def main() -> int:
 
 
 class _Authority:
-    """Signs certificates with the key in a folder, which it makes if there is none."""
+    """Signs certificates with the key in a folder, which it makes if there is none of use.
 
-    def __init__(self, folder: Path) -> None:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    fault: what was wrong with the one that was there.
+    """
 
+    def __init__(self, folder: Path, days: int) -> None:
         self.folder = folder
-        if not (folder / "authority.key").exists():
+        there = (folder / "authority.key").exists() and (folder / "authority.crt").exists()
+        self.fault = _fault(*_read_authority(folder), days) if there else ""
+        if self.fault or not there:
             self._make()
-        key = load_pem_private_key((folder / "authority.key").read_bytes(), None)
-        self.key = key
-        self.certificate = x509.load_pem_x509_certificate((folder / "authority.crt").read_bytes())
+        self.key, self.certificate = _read_authority(folder)
 
     def _make(self) -> None:
         from cryptography import x509
 
         key = _new_key()
         name = _name("plumb pool authority")
-        builder = _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
+        builder = _builder(name, name, key.public_key(), key.public_key(), _AUTHORITY_DAYS)
         builder = builder.add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
-        )
+        ).add_extension(_usage("key_cert_sign"), critical=True)
         _write_pair(self.folder, "authority", key, builder, key)
 
     def sign(self, name: str, reached_by: Sequence[str], days: int, *, of_server: bool) -> None:
@@ -102,14 +107,62 @@ class _Authority:
 
         key = _new_key()
         builder = _builder(
-            _name(f"plumb pool {name}"), self.certificate.subject, key.public_key(), days
+            _name(f"plumb pool {name}"),
+            self.certificate.subject,
+            key.public_key(),
+            self.key.public_key(),
+            days,
         )
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=False, path_length=None), critical=True
+        ).add_extension(_usage("digital_signature"), critical=True)
         usage = ExtendedKeyUsageOID.SERVER_AUTH if of_server else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if reached_by:
             names = [_general_name(text) for text in dict.fromkeys(reached_by)]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         _write_pair(self.folder, name, key, builder, self.key)
+
+
+def _read_authority(folder: Path) -> tuple[Any, Any]:
+    """Its key and its certificate. Raises PlumbError if they are not what we write."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key((folder / "authority.key").read_bytes(), None)
+        return key, x509.load_pem_x509_certificate((folder / "authority.crt").read_bytes())
+    except (TypeError, ValueError) as error:
+        raise PlumbError(
+            f"{folder}/authority.key and authority.crt are no key and certificate of ours "
+            f"({error}): move both away, and `plumb pool keys` makes new ones."
+        ) from error
+
+
+def _fault(key: Any, certificate: Any, days: int) -> str:
+    """Why an authority cannot sign for `days`; empty if it can."""
+    from cryptography import x509
+
+    if key.public_key() != certificate.public_key():
+        return "authority.crt was of another key than authority.key"
+    for kind in (x509.SubjectKeyIdentifier, x509.KeyUsage):
+        try:
+            certificate.extensions.get_extension_for_class(kind)
+        except x509.ExtensionNotFound:
+            return "the former lacked extensions that Python 3.13 and others ask for"
+    if certificate.not_valid_after_utc < datetime.now(UTC) + timedelta(days=days):
+        return f"the former would have ended before certificates of {days} days"
+    return ""
+
+
+def _usage(wanted: str) -> Any:
+    from cryptography import x509
+
+    names = (
+        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+        *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+    )
+    return x509.KeyUsage(**{name: name == wanted for name in names})
 
 
 def _new_key() -> Any:
@@ -134,7 +187,8 @@ def _general_name(text: str) -> Any:
         return x509.DNSName(text)
 
 
-def _builder(subject: Any, issuer: Any, public_key: Any, days: int) -> Any:
+def _builder(subject: Any, issuer: Any, public_key: Any, issuers_key: Any, days: int) -> Any:
+    """A certificate of `public_key` for `days`, with the identifiers that RFC 5280 asks for."""
     from cryptography import x509
 
     now = datetime.now(UTC)
@@ -147,6 +201,10 @@ def _builder(subject: Any, issuer: Any, public_key: Any, days: int) -> Any:
         # Clocks differ.
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuers_key), critical=False
+        )
     )
 
 
