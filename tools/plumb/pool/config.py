@@ -79,6 +79,14 @@ class Server:
         return "grpc" if self.security == "none" else "grpcs"
 
     @property
+    def reached_at(self) -> str:
+        """The address by which this machine reaches it: one, where it listens at all."""
+        address = ipaddress.ip_address(self.address)
+        if not address.is_unspecified:
+            return self.address
+        return "127.0.0.1" if address.version == 4 else "::1"
+
+    @property
     def worker_port(self) -> int:
         """Where workers fetch work, on the loopback."""
         return self.port + 1

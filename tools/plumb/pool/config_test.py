@@ -128,3 +128,17 @@ def test_a_machine_without_a_file_gives_its_cores_and_its_gpus() -> None:
     assert len([slot for slot in found.slots if slot.pool == "cpu"]) >= 2
     assert found.pools == ("cpu", "h100")
     assert found.server.address == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "reached"),
+    [
+        ("127.0.0.2", "127.0.0.2"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::", "::1"),
+        ("0:0::0", "::1"),
+        ("192.0.2.7", "192.0.2.7"),
+    ],
+)
+def test_a_server_is_reached_at_an_address_of_its_own(address: str, reached: str) -> None:
+    assert Server(address=address).reached_at == reached

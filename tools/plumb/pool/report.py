@@ -23,7 +23,7 @@ class Format(StrEnum):
 
 def host(server: Server) -> str:
     """How the server is reached from this machine, as it stands in an address."""
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.address, server.address)
+    name = server.reached_at
     return f"[{name}]" if ":" in name else name
 
 
@@ -51,7 +51,7 @@ def lines(state: Mapping[str, Any], home: Home) -> Iterator[str]:
             times = f", started again {one['restarts']} times" if one["restarts"] else ""
             yield f"  [yellow]{escape(one['name'])}: {one['state']}{times}{escape(ended)}[/yellow]"
     options = keys.bazel_options(home.keys, server.security)
-    if server.port != Server.port or server.security != "none":
+    if address(server) != address(Server()):
         options = [f"--remote_executor={address(server)}", *options]
     yield escape(f"bazel test --config=remote {' '.join(options)}".rstrip() + " //testing/...")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.plumb.pool.config import PoolConfig, Server, Slot
@@ -34,7 +34,7 @@ class Part:
 
     kind: "database", "files", "scheduler", "server" or "worker". port: where it answers once it is
     ready; None if nowhere. stop: the signal that ends it in order. user: "service", "worker", or
-    "root" for one that becomes another by itself.
+    "root" for one that becomes another by itself. address: of this machine, which has that port.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Part:
     stop: str = "SIGTERM"
     user: str = "service"
     slot: Slot | None = None
-    details: dict[str, str] = field(default_factory=dict)
+    address: str = "127.0.0.1"
 
 
 def is_ready(part: Part) -> bool:
@@ -54,7 +54,7 @@ def is_ready(part: Part) -> bool:
     if part.port is None:
         return True
     try:
-        with socket.create_connection(("127.0.0.1", part.port), timeout=1):
+        with socket.create_connection((part.address, part.port), timeout=1):
             return True
     except OSError:
         return False
@@ -116,8 +116,9 @@ def buildgrid(home: Home, server: Server, programs: Programs, name: str) -> Part
     )
     environment = _environment(home, name, folder)
     environment["PYTHONPATH"] = ":".join(programs.packages)
-    port = server.worker_port if name == "scheduler" else server.port
-    return Part(name, name, command, folder, environment, port)
+    if name == "scheduler":
+        return Part(name, name, command, folder, environment, server.worker_port)
+    return Part(name, name, command, folder, environment, server.port, address=server.reached_at)
 
 
 def worker(home: Home, server: Server, programs: Programs, slot: Slot) -> Part:

@@ -1,4 +1,7 @@
+import socket
 from pathlib import Path
+
+import pytest
 
 from tools.plumb.pool.config import Server, Slot
 from tools.plumb.pool.engine import parts
@@ -23,3 +26,36 @@ def test_a_slot_without_gpu_hides_all_and_its_own_environment_goes_before() -> N
 
     assert found["CUDA_VISIBLE_DEVICES"] == found["PLUMBLINE_SLOT_GPUS"] == ""
     assert found["PLUMBLINE_TESTS_PER_GPU"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("address", "listening", "family"),
+    [
+        ("127.0.0.1", "127.0.0.1", socket.AF_INET),
+        ("127.0.0.2", "127.0.0.2", socket.AF_INET),
+        ("0.0.0.0", "0.0.0.0", socket.AF_INET),
+        ("::1", "::1", socket.AF_INET6),
+        ("0::0", "::", socket.AF_INET6),
+    ],
+)
+def test_a_server_is_ready_where_clients_find_it(
+    address: str, listening: str, family: socket.AddressFamily
+) -> None:
+    with socket.socket(family) as heard:
+        try:
+            heard.bind((listening, 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no {listening}: {error.strerror}")
+        server = Server(address, heard.getsockname()[1])
+        made = parts.buildgrid(Home(Path("/home")), server, PROGRAMS, "server")
+        assert not parts.is_ready(made)
+
+        heard.listen()
+
+        assert parts.is_ready(made)
+
+
+def test_the_pools_own_part_answers_on_the_loopback_wherever_clients_are() -> None:
+    made = parts.buildgrid(Home(Path("/home")), Server("192.0.2.7"), PROGRAMS, "scheduler")
+
+    assert (made.address, made.port) == ("127.0.0.1", Server().worker_port)
