@@ -148,9 +148,19 @@ class Supervisor:
         else:
             if guard is not None:
                 guard.note_good()
-            if one.state == "starting" and is_ready(one.part):
-                one.state = "up"
-                self.say(f"{one.part.name} is up again")
+            if one.state == "starting":
+                self._look_at_start(one, now)
+
+    def _look_at_start(self, one: Running, now: float) -> None:
+        if is_ready(one.part):
+            one.state = "up"
+            self.say(f"{one.part.name} is up again")
+        elif now - one.since > _READY_SECONDS:
+            # What hangs may not hear of an orderly end; `_mourn` starts it again.
+            self.say(f"{one.part.name} has not answered for {_READY_SECONDS:.0f} s: it is killed")
+            assert one.process is not None
+            with suppress(ProcessLookupError):
+                os.killpg(one.process.pid, signal.SIGKILL)
 
     def _hold(self, one: Running, trouble: str) -> None:
         if one.state == "held":

@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -74,6 +75,28 @@ def test_one_that_always_dies_is_started_less_and_less_often(home: Home) -> None
     log = (home.logs / "supervisor.log").read_text()
     for pause in ("0.2", "0.4", "0.8"):
         assert f"one ended with status 3; starts again in {pause} s" in log
+
+
+def test_one_that_starts_again_and_never_answers_is_killed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.plumb.pool.engine.supervisor._READY_SECONDS", 0.5)
+    with socket.socket() as unheard:
+        # Bound and not listening: whoever asks there is refused.
+        unheard.bind(("127.0.0.1", 0))
+        port = unheard.getsockname()[1]
+        supervisor = Supervisor(home, [part(home, "one", "exec sleep 1000", port)], Accounts(), {})
+        one = supervisor.running[0]
+        supervisor._start(one)
+        try:
+            until(supervisor, lambda: one.restarts == 1)
+        finally:
+            supervisor.end()
+
+    assert one.last_end == "was killed by SIGKILL"
+    assert (
+        "one has not answered for 0 s: it is killed" in (home.logs / "supervisor.log").read_text()
+    )
 
 
 class Fault:
