@@ -104,9 +104,16 @@ def _add_up(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) -
     @pool.command("down", cls=command)
     def down() -> None:
         """Ends the pool: no process of it is left, and what it learnt is kept for the next one."""
-        home = homes.default()
-        ended = lifecycle.down(home)
-        typer.echo("the pool is down" if ended else "no pool is up")
+
+        def end() -> None:
+            ended = lifecycle.down(homes.default(), _notify)
+            typer.echo("the pool is down" if ended else "no pool is up")
+
+        _interruptible(end)
+
+
+def _notify(text: str) -> None:
+    typer.echo(f"plumb: {text}", err=True)
 
 
 def _cards() -> dict[str, list[int]]:
@@ -145,9 +152,7 @@ def _add_watching(pool: typer.Typer, command: type[TyperCommand]) -> None:
 
 
 def _print_status(home: Home, output: report.Format = report.Format.TEXT) -> None:
-    state = home.read_state()
-    if home.supervisor() is None or state is None:
-        raise PlumbError("no pool is up: `plumb pool up` starts one.")
+    state = home.live_state()
     if output is report.Format.JSON:
         typer.echo(report.as_json(state, home))
         return

@@ -6,8 +6,9 @@ import errno
 import fcntl
 import json
 import os
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from tools.plumb.errors import ExitCode, PlumbError
 
 # In the environment of each process of a pool, that of tests included.
 MARK = "PLUMBLINE_POOL_PART"
+# Linux's struct flock: type, whence, start, length, process. Locks of an open file, which another
+# descriptor of the same process does not let go of, and which one can look at without taking them.
+_LOCK = struct.Struct("@hhqqi0q")
+_WHOLE_FILE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -63,19 +68,29 @@ class Home:
         return found if isinstance(found, dict) else None
 
     def supervisor(self) -> int | None:
-        """The process that holds the lock; None if none does."""
+        """The process that holds the lock; None if none does. 0 while it has not said its number.
+
+        Takes no lock, so that a look is in nobody's way.
+        """
         try:
             descriptor = os.open(self.lock, os.O_RDWR)
         except OSError:
             return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            seen = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
+            if _LOCK.unpack(seen)[0] == fcntl.F_UNLCK:
+                return None
             text = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             return int(text) if text.isdecimal() else 0
         finally:
             os.close(descriptor)
-        return None
+
+    def live_state(self) -> dict[str, Any]:
+        """What the supervisor that lives said. Raises PlumbError if none does."""
+        pid, state = self.supervisor(), self.read_state()
+        if pid is None or state is None or state["pid"] != pid:
+            raise PlumbError("no pool is up: `plumb pool up` starts one.")
+        return state
 
 
 def default() -> Home:
@@ -89,25 +104,45 @@ def held(home: Home) -> Iterator[None]:
 
     Raises PlumbError if another process has it.
     """
-    descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _locked(home.lock)
+    if descriptor is None:
+        raise PlumbError(
+            f"a pool is up in {home.folder} already: `plumb pool status` shows it, "
+            "`plumb pool down` ends it."
+        )
     try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        # While it is ours.
+        home.lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(file: Path) -> int | None:
+    """A descriptor of the file under our lock; None if another has it."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+            # Who had it before may have removed it since, and somebody made another.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), file.stat()):
+                    kept, descriptor = descriptor, -1
+                    return kept
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise PlumbError(
-                f"a pool is up in {home.folder} already: `plumb pool status` shows it, "
-                "`plumb pool down` ends it."
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        try:
-            yield
+            return None
         finally:
-            home.lock.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def commanding(home: Home, notify: cache.Notify) -> AbstractContextManager[None]:
+    """Lets one `up` or `down` at a time go about the pool; the others wait for their turn."""
+    return cache.locked(home.folder / "command.lock", notify, "starts or ends the pool")
 
 
 def marked(home: Home, part: str | None = None) -> list[int]:

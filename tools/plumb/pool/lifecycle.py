@@ -26,8 +26,10 @@ from tools.plumb.pool.engine.parts import Programs
 from tools.plumb.pool.home import Home
 
 _KEYMAKER = Path(__file__).parent / "engine/keymaker.py"
+_SUPERVISOR = ("-m", "tools.plumb.pool.engine")
 _UP_SECONDS = 180.0
 _DOWN_SECONDS = 60.0
+_KILL_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 
@@ -40,12 +42,14 @@ def up(home: Home, config: PoolConfig, notify: Notify, client: int = 0) -> dict[
     does not start.
     """
     make_folder(home.folder)
-    if home.supervisor() is not None:
-        raise PlumbError(
-            f"a pool is up in {home.folder} already: `plumb pool status` shows it, `plumb pool "
-            "down` ends it."
-        )
-    _kill_left(home)
+    # Until it holds its own lock, what we start looks like something that was left.
+    with homes.commanding(home, notify):
+        return _up(home, config, notify, client)
+
+
+def _up(home: Home, config: PoolConfig, notify: Notify, client: int) -> dict[str, Any]:
+    with homes.held(home):
+        _kill_left(home)
     server = config.server
     # Again in the supervisor, which cannot say what is wrong as soon.
     accounts.choose(server.user)
@@ -71,7 +75,7 @@ def _start(home: Home, found: Programs, client: int) -> subprocess.Popen[bytes]:
     }
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-B", "-m", "tools.plumb.pool.engine", str(home.folder)],
+            [sys.executable, "-P", "-B", *_SUPERVISOR, str(home.folder)],
             cwd=home.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -98,14 +102,22 @@ def _wait_up(home: Home, process: subprocess.Popen[bytes], notify: Notify) -> di
                 raise _failure(home, process.returncode)
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
-        process.terminate()
-        process.wait(_DOWN_SECONDS)
+        _end(process)
         raise
-    process.terminate()
+    _end(process)
     raise PlumbError(
         f"the pool was not up after {_UP_SECONDS:.0f} s: see `plumb pool logs`.",
         ExitCode.ENVIRONMENT,
     )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_DOWN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _failure(home: Home, code: int) -> PlumbError:
@@ -119,22 +131,38 @@ def _failure(home: Home, code: int) -> PlumbError:
     )
 
 
-def down(home: Home) -> bool:
-    """Ends the pool; False if none was up. Nothing of it runs and no lock is left afterwards.
+def down(home: Home, notify: Notify) -> bool:
+    """Ends the pool; False if none was up. Nothing of it runs and it has no lock afterwards.
 
     Raises PlumbError if the supervisor does not end in a minute.
     """
-    pid = home.supervisor()
-    if pid:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+    if not home.folder.is_dir():
+        return False
+    with homes.commanding(home, notify):
+        pid = home.supervisor()
+        _signal(home, signal.SIGTERM)
         if not _wait(lambda: home.supervisor() is None, _DOWN_SECONDS):
-            os.kill(pid, signal.SIGKILL)
-            _wait(lambda: home.supervisor() is None, 5)
-    left = _kill_left(home)
-    home.lock.unlink(missing_ok=True)
-    home.state.unlink(missing_ok=True)
-    return bool(pid) or left > 0
+            _signal(home, signal.SIGKILL)
+            _wait(lambda: home.supervisor() is None, _KILL_SECONDS)
+        if home.supervisor() is not None:
+            raise PlumbError(
+                f"process {home.supervisor()} holds {home.lock} and did not end: end it, and run "
+                "`plumb pool down` again.",
+                ExitCode.ENVIRONMENT,
+            )
+        left = _kill_left(home)
+        # With it goes a lock file that one that was killed has left.
+        with homes.held(home):
+            home.state.unlink(missing_ok=True)
+        return pid is not None or left > 0
+
+
+def _signal(home: Home, number: int) -> None:
+    """Signals the supervisor, and no other process that may have got its number."""
+    pid = home.supervisor()
+    if pid in homes.marked(home, "supervisor"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _kill_left(home: Home) -> int:
@@ -199,20 +227,26 @@ def make_keys(
             f"{file}: a token for {user}, good for {days} days and for '{audience}'",
             f'pass it as --remote_header="authorization=$(cat {file})"',
         ]
-    _run_keys({"make": [str(home.keys), list(names), days]})
+    anew = _run_keys({"make": [str(home.keys), list(names), days]})
     given = " ".join(
         str(home.keys / name) for name in ("authority.crt", "client.crt", "client.key")
     )
     return [
         f"{home.keys}: keys for localhost{''.join(f', {name}' for name in names)}, "
         f"good for {days} days",
+        *(
+            [f"the authority is new, and clients need its certificate again: {anew}"]
+            if anew
+            else []
+        ),
         f'security = "tls": give clients {given}',
         'security = "jwt": give clients authority.crt and a token (keys --token-for NAME)',
         "a pool that is up takes new keys after `plumb pool down` and `up`",
     ]
 
 
-def _run_keys(what: dict[str, Any]) -> None:
+def _run_keys(what: dict[str, Any]) -> str:
+    """What the maker of keys printed."""
     found = programs.packages(lambda text: None)
     path = os.pathsep.join(dict.fromkeys([*_own_path(), *found]))
     done = subprocess.run(
@@ -224,3 +258,4 @@ def _run_keys(what: dict[str, Any]) -> None:
     )
     if done.returncode != 0:
         raise PlumbError(done.stderr.strip() or "the keys could not be made")
+    return done.stdout.strip()

@@ -1,6 +1,11 @@
 import os
+import signal
 import socket
-from collections.abc import Iterator
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +14,8 @@ from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import home as homes
 from tools.plumb.pool import lifecycle
 from tools.plumb.pool.config import PoolConfig, Server
+from tools.plumb.pool.engine import programs
+from tools.plumb.pool.engine.parts import Programs
 from tools.plumb.pool.home import Home
 
 
@@ -48,7 +55,7 @@ def test_an_unknown_user_is_a_mistake_of_the_file_and_nothing_is_started(
         lifecycle.up(Home(tmp_path), PoolConfig(Server(user="no-such-user"), ()), quiet)
 
     assert raised.value.code is ExitCode.USAGE
-    assert [*tmp_path.iterdir()] == []
+    assert [file.name for file in tmp_path.iterdir()] == ["command.lock"]
 
 
 def test_a_second_pool_of_one_home_is_refused(tmp_path: Path) -> None:
@@ -58,8 +65,94 @@ def test_a_second_pool_of_one_home_is_refused(tmp_path: Path) -> None:
         lifecycle.up(home, PoolConfig(Server(), ()), quiet)
 
 
+# Slow to start, as python is: it looks like something that was left until it holds the lock.
+SUPERVISOR = """
+import json, os, sys, time
+from pathlib import Path
+from tools.plumb.pool import home as homes
+home = homes.Home(Path(sys.argv[1]))
+(home.folder / "started").write_text("")
+while not (home.folder / "go").exists():
+    time.sleep(0.01)
+with homes.held(home):
+    home.state.write_text(json.dumps({"state": "up", "pid": os.getpid()}))
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """Of a pool whose supervisor goes on once the file "go" is there; it ends with the test."""
+    made = Home(tmp_path)
+    found = Programs(Path("/buildbox"), Path("/postgres"), Path(sys.executable), ())
+    monkeypatch.setattr(programs, "find", lambda notify: found)
+    monkeypatch.setattr(lifecycle, "_require_free", lambda server: None)
+    monkeypatch.setattr(lifecycle, "_SUPERVISOR", ("-c", SUPERVISOR))
+    yield made
+    for pid in homes.marked(made):
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_two_that_start_at_a_time_leave_one_pool_up(home: Home) -> None:
+    config, waits = PoolConfig(Server(), ()), threading.Event()
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(lifecycle.up, home, config, quiet)
+        wait((home.folder / "started").exists)
+        started = homes.marked(home)
+        second = threads.submit(lifecycle.up, home, config, lambda text: waits.set())
+        # Without its turn to wait for, it would kill the first one's.
+        waits.wait(60)
+        (home.folder / "go").write_text("")
+
+        assert [first.result(60)["pid"]] == started == homes.marked(home)
+        with pytest.raises(PlumbError, match="a pool is up in"):
+            second.result(60)
+
+    assert lifecycle.down(home, quiet)
+    assert homes.marked(home) == []
+    assert not home.lock.exists()
+
+
+def test_an_end_waits_for_a_start_and_takes_no_ones_lock(home: Home) -> None:
+    config, waits = PoolConfig(Server(), ()), threading.Event()
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(lifecycle.up, home, config, quiet)
+        wait((home.folder / "started").exists)
+        ended = threads.submit(lifecycle.down, home, lambda text: waits.set())
+        waits.wait(60)
+        (home.folder / "go").write_text("")
+
+        assert first.result(60)["state"] == "up"
+        assert ended.result(60)
+
+    assert homes.marked(home) == []
+
+
+def test_a_process_that_is_no_supervisor_is_not_signalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This process holds the lock, as one would that got a dead supervisor's number.
+    monkeypatch.setattr(lifecycle, "_DOWN_SECONDS", 0.2)
+    monkeypatch.setattr(lifecycle, "_KILL_SECONDS", 0.2)
+    monkeypatch.setattr(os, "kill", lambda pid, number: pytest.fail(f"{pid} got {number}"))
+    home = Home(tmp_path)
+
+    with homes.held(home):
+        with pytest.raises(PlumbError, match=f"process {os.getpid()} holds"):
+            lifecycle.down(home, quiet)
+        assert home.supervisor() == os.getpid()
+
+
 def test_where_none_is_up_none_ends(tmp_path: Path) -> None:
-    assert not lifecycle.down(Home(tmp_path))
+    assert not lifecycle.down(Home(tmp_path), quiet)
+    assert not lifecycle.down(Home(tmp_path / "none"), quiet)
 
 
 def test_a_tokens_name_is_no_path(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,36 +20,16 @@ from tools.plumb.cells.model import Test
 from tools.plumb.deps.findings import matches
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.options import rc
+from tools.plumb.pool import asked as command_line
+from tools.plumb.pool import flags, report
 from tools.plumb.pool import home as homes
-from tools.plumb.pool import report
+from tools.plumb.pool.asked import Asked
 from tools.plumb.pool.config import Server
 from tools.plumb.pool.home import Home
 from tools.plumb.pool.tunnel import tunnel
 from tools.plumb.revision import Loader
 
-_FILTERS = "--test_tag_filters"
-# What runs tests; another command has none to send anywhere.
-_COMMANDS = ("test", "coverage", "build", "run")
 Open = Callable[[Path | None], Loader]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a Bazel command line asks for.
-
-    options: those after the command's name. targets: as the user wrote them, `-` for those to
-    leave out.
-    """
-
-    startup: tuple[str, ...] = ()
-    command: str = ""
-    options: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-
-    @property
-    def configs(self) -> list[str]:
-        """Names given to --config."""
-        return [word.partition("=")[2] for word in self.options if word.startswith("--config=")]
 
 
 @dataclass
@@ -58,30 +38,6 @@ class Missing:
 
     pools: dict[str, list[str]] = field(default_factory=dict)
     wide: list[Test] = field(default_factory=list)
-
-
-def parse(words: Sequence[str]) -> Asked:
-    """A Bazel command line in its parts. Raises PlumbError if it names no command."""
-    rest = list(words)
-    startup = []
-    while rest and rest[0].startswith("-"):
-        startup.append(rest.pop(0))
-    if not rest or rest[0] not in _COMMANDS:
-        seen = f"'{rest[0]}'" if rest else "nothing"
-        raise PlumbError(
-            f"what Bazel should do is {seen}, wanted one of {', '.join(_COMMANDS)}: "
-            "plumb pool run -- test --config=remote //testing/..."
-        )
-    command = rest.pop(0)
-    options: list[str] = []
-    targets: list[str] = []
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            targets += rest
-            break
-        (options if word.startswith("-") else targets).append(word)
-    return Asked(tuple(startup), command, tuple(options), tuple(targets))
 
 
 def chosen(
@@ -120,10 +76,15 @@ def missing(tests: Sequence[Test], workers: Sequence[Mapping[str, Any]]) -> Miss
 
 
 def require(found: Missing, state: Mapping[str, Any]) -> None:
-    """Raises PlumbError naming each pool that lacks a worker, with a test of it, or a held part."""
-    for part in state["parts"]:
-        if part["state"] == "held":
-            raise PlumbError(f"{part['name']} {part['last_end']}.", ExitCode.ENVIRONMENT)
+    """Raises PlumbError naming each pool that lacks a worker, with a test of it.
+
+    Before that, where the pool ends or one of its own parts is not up, so that no test could run.
+    """
+    if state["state"] != "up":
+        raise PlumbError(f"the pool is {state['state']}: `plumb pool up` starts one.")
+    down = [_trouble(one) for one in state["parts"] if not one["pool"] and one["state"] != "up"]
+    if down:
+        raise PlumbError("\n  ".join(down), ExitCode.ENVIRONMENT)
     lines = []
     for pool, labels in sorted(found.pools.items()):
         more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
@@ -140,6 +101,18 @@ def require(found: Missing, state: Mapping[str, Any]) -> None:
             + "\nAdd [[pool]] entries to pool.toml and start it again, or leave these tests out: "
             "--test_tag_filters=-gpu for all of GPUs."
         )
+
+
+def _trouble(part: Mapping[str, Any]) -> str:
+    name, state = part["name"], part["state"]
+    if state == "held":
+        return f"{name} {part['last_end']}."
+    ended = f" again, as it {part['last_end']}" if part["last_end"] else ""
+    what = "waits to be started" if state == "waiting" else "is starting"
+    return (
+        f"{name} {what}{ended}: go on when `plumb pool status` no longer names it; "
+        f"`plumb pool logs {name}` has its words."
+    )
 
 
 def register(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) -> None:
@@ -170,18 +143,20 @@ def register(pool: typer.Typer, open_loader: Open, command: type[TyperCommand]) 
         ],
     ) -> None:
         """Runs Bazel against the pool, after a look whether each test has a worker."""
-        _run(open_loader(None), parse([*words, *context.args]), homes.default())
+        loader = open_loader(None)
+        place = loader.workspace
+        asked = command_line.parse(
+            [*words, *context.args], lambda: flags.of_bazel(bazel.find_entry(place, place), place)
+        )
+        _run(loader, asked, homes.default())
 
 
 def _check(loader: Loader, asked: Asked, filters: str, home: Home) -> Mapping[str, Any]:
-    state = home.read_state()
-    if home.supervisor() is None or state is None:
-        raise PlumbError("no pool is up: `plumb pool up` starts one.")
+    state = home.live_state()
     loaded = of_workspace(loader)
     tags = {label: target.tags for label, target in loaded.graph.targets.items()}
     here = [_absolute(target) for target in asked.targets]
-    asked = Asked(asked.startup, asked.command, asked.options, tuple(here))
-    tests = chosen(loaded.model.tests, asked, filters, tags)
+    tests = chosen(loaded.model.tests, replace(asked, targets=tuple(here)), filters, tags)
     require(missing(tests, state["parts"]), state)
     return state
 
@@ -192,15 +167,14 @@ def _absolute(target: str) -> str:
 
 
 def _run(loader: Loader, asked: Asked, home: Home) -> NoReturn:
-    settings = _settings(loader, asked)
-    state = _check(loader, asked, (settings.get(_FILTERS) or ("",))[-1], home)
+    state = _check(loader, asked, _filters(loader, asked), home)
     server = Server(**state["server"])
     own = [] if any(one.startswith("remote") for one in asked.configs) else ["--config=remote"]
     entry = bazel.Place(loader.workspace, loader.workspace).bazel()
     with _way_to(server, home) as address, _secret_options(server, home) as startup:
         own.append(f"--remote_executor={address}")
-        words = [*asked.startup, *startup, asked.command, *own, *asked.options]
-        code = _bazel(entry.command(*words, "--", *asked.targets), loader.workspace)
+        words = [*asked.startup, *startup, asked.command, *own, *asked.words]
+        code = _bazel(entry.command(*words), loader.workspace)
     raise typer.Exit(code)
 
 
@@ -212,9 +186,14 @@ def _way_to(server: Server, home: Home) -> Iterator[str]:
         return
     client = (home.keys / "client.crt", home.keys / "client.key")
     authority = home.keys / "authority.crt"
-    host = report.host(server).strip("[]")
-    with tunnel(host, server.port, authority, client if server.security == "tls" else None) as port:
-        yield f"grpc://127.0.0.1:{port}"
+    host, port = server.reached_at, server.port
+    with tunnel(host, port, authority, client if server.security == "tls" else None) as way:
+        yield f"grpc://127.0.0.1:{way.port}"
+        if way.trouble:
+            said = f"plumb: the pool was not reached: {way.trouble}."
+            if "certificate" in way.trouble:
+                said += " `plumb pool keys HOST`, then `plumb pool down` and `up`, renew its keys."
+            typer.echo(said, err=True)
 
 
 @contextmanager
@@ -244,16 +223,11 @@ def _bazel(command: Sequence[str], workspace: Path) -> int:
             continue
 
 
-def _settings(loader: Loader, asked: Asked) -> dict[str, tuple[str, ...]]:
-    """What `bazel test` gets from the workspace's .bazelrc and the command line."""
+def _filters(loader: Loader, asked: Asked) -> str:
+    """The tag filters that `bazel test` gets from the workspace's .bazelrc and the command line."""
     with loader.repository.working_tree(loader.folder / "scratch") as tree:
         files = loader.load(tree).files
-    lines, _ = rc.read(files)
-    settings = rc.effective(lines, asked.configs)
-    for word in asked.options:
-        name, _, value = word.partition("=")
-        settings[name] = (*settings.get(name, ()), value)
-    return settings
+    return command_line.filters_of(rc.read(files)[0], asked)
 
 
 def _token(home: Home) -> str:

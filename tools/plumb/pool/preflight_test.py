@@ -3,7 +3,7 @@ import pytest
 from tools.plumb.cells.model import Test
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.pool import preflight
-from tools.plumb.pool.preflight import Asked
+from tools.plumb.pool.asked import Asked
 
 TESTS = {
     test.label: test
@@ -19,25 +19,12 @@ TAGS = {label: ("gpu", test.pool) if test.gpus else ("cpu",) for label, test in 
 
 
 def part(pool: str | None, state: str = "up") -> dict[str, object]:
-    return {"name": f"{pool}-0", "pool": pool, "state": state}
+    return {"name": f"{pool}-0", "pool": pool, "state": state, "last_end": ""}
 
 
 def chosen(filters: str, *targets: str) -> list[str]:
     asked = Asked(command="test", targets=targets)
     return [test.label for test in preflight.chosen(TESTS, asked, filters, TAGS)]
-
-
-def test_a_command_line_falls_into_its_parts() -> None:
-    asked = preflight.parse(["-x", "test", "--config=remote", "//a", "--jobs=2", "--", "-//b:c"])
-
-    assert asked == Asked(("-x",), "test", ("--config=remote", "--jobs=2"), ("//a", "-//b:c"))
-    assert asked.configs == ["remote"]
-
-
-@pytest.mark.parametrize("words", [[], ["query", "//..."], ["--x"]])
-def test_what_bazel_should_do_has_to_be_said(words: list[str]) -> None:
-    with pytest.raises(PlumbError, match="wanted one of test"):
-        preflight.parse(words)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +44,11 @@ def test_targets_and_tags_choose_as_in_bazel(
 
 
 def test_each_pool_without_a_worker_is_named_with_a_test_of_it() -> None:
-    state = {"parts": [part(None), part("cpu"), part("h100", "waiting")]}
-    found = preflight.missing([*TESTS.values()][:4], state["parts"])
+    parts = [part(None), part("cpu"), part("h100", "waiting")]
+    found = preflight.missing([*TESTS.values()][:4], parts)
 
     with pytest.raises(PlumbError) as raised:
-        preflight.require(found, state)
+        preflight.require(found, {"state": "up", "parts": parts})
 
     said = str(raised.value)
     assert "pool 'b200' has no worker that is up, and //b/c:b200_test would wait" in said
@@ -70,23 +57,44 @@ def test_each_pool_without_a_worker_is_named_with_a_test_of_it() -> None:
 
 
 def test_a_test_of_two_gpus_finds_no_slot_that_has_them() -> None:
-    state = {"parts": [part("h100")]}
-    found = preflight.missing([TESTS["//a:h100_test"], TESTS["//a:two_test"]], state["parts"])
+    parts = [part("h100")]
+    found = preflight.missing([TESTS["//a:h100_test"], TESTS["//a:two_test"]], parts)
 
     with pytest.raises(PlumbError, match="//a:two_test takes 2 GPUs, and a slot has one"):
-        preflight.require(found, state)
+        preflight.require(found, {"state": "up", "parts": parts})
 
 
 def test_a_part_that_is_held_is_named_before_bazel_starts() -> None:
     files = {**part(None, "held"), "name": "files", "last_end": "was stopped: the disk is full"}
 
     with pytest.raises(PlumbError, match=r"^files was stopped: the disk is full\.$") as raised:
-        preflight.require(preflight.Missing(), {"parts": [part("cpu"), files]})
+        preflight.require(preflight.Missing(), {"state": "up", "parts": [part("cpu"), files]})
 
     assert raised.value.code is ExitCode.ENVIRONMENT
 
 
-def test_a_pool_with_a_worker_for_each_test_passes() -> None:
-    state = {"parts": [part("cpu")]}
+def test_parts_that_are_down_are_named_though_each_test_has_a_worker() -> None:
+    files = {**part(None, "waiting"), "name": "files", "last_end": "was killed by SIGSEGV"}
+    server = {**part(None, "starting"), "name": "server"}
 
-    preflight.require(preflight.missing([TESTS["//a:cpu_test"]], state["parts"]), state)
+    with pytest.raises(PlumbError) as raised:
+        preflight.require(
+            preflight.Missing(), {"state": "up", "parts": [files, server, part("cpu")]}
+        )
+
+    assert "files waits to be started again, as it was killed by SIGSEGV" in str(raised.value)
+    assert "server is starting: go on when" in str(raised.value)
+    assert raised.value.code is ExitCode.ENVIRONMENT
+
+
+def test_a_pool_that_ends_takes_no_test() -> None:
+    with pytest.raises(PlumbError, match="the pool is stopping"):
+        preflight.require(preflight.Missing(), {"state": "stopping", "parts": [part("cpu")]})
+
+
+def test_a_pool_with_a_worker_for_each_test_passes() -> None:
+    parts = [part("cpu")]
+
+    preflight.require(
+        preflight.missing([TESTS["//a:cpu_test"]], parts), {"state": "up", "parts": parts}
+    )

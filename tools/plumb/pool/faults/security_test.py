@@ -17,10 +17,11 @@ from tools.plumb.pool.engine import keymaker
 from tools.plumb.pool.faults.real_pool import RealPool, real_pool
 
 SECONDS = 30
+EVERYWHERE, ONE_ADDRESS = "0.0.0.0", "127.0.0.2"
 TOML = """
 [server]
 port = {port}
-address = "0.0.0.0"
+address = "{address}"
 security = "{security}"
 
 [[pool]]
@@ -42,19 +43,23 @@ def pool() -> Iterator[RealPool]:
 
 @pytest.fixture(scope="module")
 def folder(pool: RealPool) -> Path:
-    refused = pool.plumb(
-        "up", "--config", str(pool.configure(TOML.format(port=pool.port, security="tls")))
-    )
+    refused = pool.plumb("up", "--config", str(pool.configure(text(pool, EVERYWHERE, "tls"))))
     assert refused.returncode == 2
     assert "needs authority.crt, server.crt, server.key, tokens.pub" in refused.stderr
     assert "plumb pool keys HOST" in refused.stderr
-    made = pool.plumb("keys", "pool.example")
+    made = pool.plumb("keys", "pool.example", ONE_ADDRESS)
     assert made.returncode == 0, made.stderr
     return pool.home.keys
 
 
-def channel(pool: RealPool, folder: Path | None, client: bool = False) -> grpc.Channel:
-    address = f"127.0.0.1:{pool.port}"
+def text(pool: RealPool, address: str, security: str) -> str:
+    return TOML.format(port=pool.port, address=address, security=security)
+
+
+def channel(
+    pool: RealPool, folder: Path | None, client: bool = False, host: str = "127.0.0.1"
+) -> grpc.Channel:
+    address = f"{host}:{pool.port}"
     if folder is None:
         return grpc.insecure_channel(address)
     return grpc.secure_channel(
@@ -85,7 +90,7 @@ def answer(reached: grpc.Channel, token: str | None = None) -> grpc.StatusCode:
 def test_certificates_let_in_and_their_lack_keeps_out(
     pool: RealPool, folder: Path, tmp_path: Path
 ) -> None:
-    pool.up(TOML.format(port=pool.port, security="tls"))
+    pool.up(text(pool, EVERYWHERE, "tls"))
     try:
         assert answer(channel(pool, folder, client=True)) is grpc.StatusCode.OK
         assert answer(channel(pool, folder)) is grpc.StatusCode.UNAVAILABLE
@@ -110,7 +115,7 @@ def test_certificates_let_in_and_their_lack_keeps_out(
 def test_a_token_lets_in_and_a_wrong_one_keeps_out(
     pool: RealPool, folder: Path, tmp_path: Path
 ) -> None:
-    pool.up(TOML.format(port=pool.port, security="jwt"))
+    pool.up(text(pool, ONE_ADDRESS, "jwt"))
     try:
         done = pool.plumb("keys", "--token-for", "alice", "--days", "1")
         assert done.returncode == 0, done.stderr
@@ -126,20 +131,20 @@ def test_a_token_lets_in_and_a_wrong_one_keeps_out(
         forged = jwt.encode(claims, (tmp_path / "tokens.key").read_bytes(), algorithm="RS256")
         plain = jwt.encode(claims, "", algorithm="none")
 
-        assert answer(channel(pool, folder), good) is grpc.StatusCode.OK
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), good) is grpc.StatusCode.OK
         refused = grpc.StatusCode.UNAUTHENTICATED
-        assert answer(channel(pool, folder)) is refused
-        assert answer(channel(pool, folder), other) is refused
-        assert answer(channel(pool, folder), expired) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS)) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), other) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), expired) is refused
         endless_token = jwt.encode(endless, secret, algorithm="RS256")
-        assert answer(channel(pool, folder), endless_token) is refused
-        assert answer(channel(pool, folder), forged) is refused
-        assert answer(channel(pool, folder), plain) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), endless_token) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), forged) is refused
+        assert answer(channel(pool, folder, host=ONE_ADDRESS), plain) is refused
         (folder / "mallory.token").unlink()
-        done = pool.plumb("run", "--", "test", "//:quick")
+        done = pool.plumb("run", "--", "test", "-c", "opt", "//:quick")
         assert done.returncode == 0, done.stderr
         # A token is for nobody to read on the way.
-        assert answer(channel(pool, None), good) is grpc.StatusCode.UNAVAILABLE
+        assert answer(channel(pool, None, host=ONE_ADDRESS), good) is grpc.StatusCode.UNAVAILABLE
     finally:
         pool.plumb("down")
 
