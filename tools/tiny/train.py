@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,7 +42,6 @@ class Course:
     loss: float = math.nan
     draft_loss: float = math.nan
     seconds: float = 0.0
-    lines: list[str] = field(default_factory=list)
 
 
 def train(

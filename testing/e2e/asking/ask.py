@@ -25,13 +25,11 @@ class Answer:
     text: of the whole answer, its parts joined.
     arrivals: when each part with text in it came, seconds after the question was sent.
     parts: their texts.
-    tokens: of the answer, as the server counts them, its end's included.
     """
 
     problem: Problem
     text: str = ""
     finish_reason: str | None = None
-    tokens: int = 0
     arrivals: list[float] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -84,8 +82,6 @@ async def _ask(client: httpx.AsyncClient, model: str, problem: Problem, stream: 
         "temperature": 0,
         "stream": stream,
     }
-    if stream:
-        body["stream_options"] = {"include_usage": True}
     answer, began = Answer(problem), time.perf_counter()
     async with client.stream("POST", "/v1/completions", json=body) as response:
         if response.status_code != 200:
@@ -111,5 +107,3 @@ def _keep(answer: Answer, event: dict, after: float) -> None:  # type: ignore[ty
             answer.arrivals.append(after)
             answer.text += choice["text"]
         answer.finish_reason = choice["finish_reason"] or answer.finish_reason
-    if event.get("usage"):
-        answer.tokens = event["usage"]["completion_tokens"]

@@ -78,11 +78,11 @@ def all_at_the_end() -> None:
 
 @fault("detokenizer", _SMOKE, is_slow=True)
 def slow_detokenizer() -> None:
-    """Each piece takes 50 ms: right, but 25 texts a process wait for each other."""
+    """Each piece takes 100 ms: right, but 25 texts a process wait for each other."""
     show = Texts._show
 
     def slow(self: Any, text: Any, new: Any) -> Any:
-        time.sleep(0.05)
+        time.sleep(0.1)
         return show(self, text, new)
 
     _patch(Texts, "_show", slow)

@@ -13,8 +13,10 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,12 @@ def _loaded(place: Path, fault: str) -> Iterator[Any]:
         CheckpointFiles.load = load  # type: ignore[method-assign]
 
 
+def _cells(checkpoint: str) -> list[Cell]:
+    cells = [cell(checkpoint, fault) for fault in ("", *faults_of(checkpoint))]
+    print(checkpoint, *cells, flush=True)
+    return cells
+
+
 def table(found: dict[str, list[Cell]]) -> str:
     """A row a checkpoint, a column a fault; what is not found is bold."""
     names = list(dict.fromkeys(cell.fault for cells in found.values() for cell in cells[1:]))
@@ -125,12 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Plants each fault into each checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=CHECKPOINTS, default=CHECKPOINTS)
+    parser.add_argument("--workers", type=int, default=1, help="checkpoints at a time")
     parser.add_argument("--output", type=Path, help="a file for the table, instead of the README")
     options = parser.parse_args(arguments)
-    found: dict[str, list[Cell]] = {}
-    for checkpoint in options.only:
-        found[checkpoint] = [cell(checkpoint, fault) for fault in ("", *faults_of(checkpoint))]
-        print(checkpoint, *found[checkpoint], flush=True)
+    # Processes, as a fault of the loader patches its class.
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        found = dict(zip(options.only, pool.map(_cells, options.only), strict=True))
     if options.output:
         options.output.write_text(table(found))
     else:

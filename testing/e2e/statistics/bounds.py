@@ -64,7 +64,12 @@ def design_effect(hits: list[float], trials: list[float]) -> float:
     """Of answers, each with its hits and trials; see `Share`.
 
     The variance of a ratio of sums over clusters (Cochran 1977, section 3.12) over p(1 - p)/n.
+
+    Raises:
+        ValueError: fewer than two answers, which have no variance.
     """
+    if len(hits) < 2:
+        raise ValueError(f"{len(hits)} answers have no variance, wanted two or more")
     h, n = np.asarray(hits), np.asarray(trials)
     share = h.sum() / n.sum()
     if share in (0.0, 1.0):

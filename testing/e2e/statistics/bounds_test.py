@@ -72,3 +72,5 @@ def test_what_makes_no_bound_is_refused(rate: float, trials: int) -> None:
         least_share(Share(9, 10), trials, rate)
     with pytest.raises(ValueError, match="9 runs say too little"):
         highest_ratio([1.0] * 9, 1e-4)
+    with pytest.raises(ValueError, match="1 answers have no variance, wanted two or more"):
+        design_effect([1.0], [2.0])

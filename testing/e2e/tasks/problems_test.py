@@ -1,6 +1,7 @@
 """Problems by hand, and the line between those for training and those held out."""
 
 import random
+import re
 from itertools import islice
 
 import pytest
@@ -30,7 +31,9 @@ def test_the_letter_names_the_capital() -> None:
         letter, name = problem.answer.removeprefix(" ").split(" ", 1)
         assert name == CAPITALS[country]
         assert f"{letter} {name}" in listed
-        assert len({*problem.prompt}) > 4
+        parts = re.split(r" ?\b([ABCD]) ", listed)
+        assert parts[1::2] == ["A", "B", "C", "D"]
+        assert len({*parts[2::2]}) == 4 and {*parts[2::2]} <= {*CAPITALS.values()}
 
 
 def test_lists_are_copied_and_sorted() -> None:
