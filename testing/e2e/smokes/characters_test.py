@@ -35,7 +35,7 @@ def _failures(
 
 def test_one_split_character_among_right_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     (said,) = _failures(monkeypatch, [GOOD] * 99 + [SPLIT], [SPLIT], [" 字"])
-    assert said == f"' 字' came in the parts [' ', '{HALF}', '{HALF}']"
+    assert said == f"a part of ' 字' is no text, as in [' ', '{HALF}', '{HALF}']"
 
 
 def test_tokens_that_are_no_text_are_the_models_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def check_characters(server: Server, streamed: list[Answer], figures: Figures) -
     (own,) = greedy_texts(figures.checkpoint, prompts, MAX_TOKENS, (1,))
     for answer, text in zip(again, own, strict=True):
         if _is_broken(answer.parts) and not _is_broken([text]):
-            figures.failures.append(f"'{text}' came in the parts {answer.parts}")
+            figures.failures.append(f"a part of '{text}' is no text, as in {answer.parts}")
             return
 
 
