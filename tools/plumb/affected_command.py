@@ -206,6 +206,7 @@ def _answer(request: Request, loader: Loader, waiting: Waiting) -> NoReturn:
             older, newer, no_base = load_both(loader, base_tree, head_tree, defaults=only_read)
         _check_pools(request.pools, newer)
         _check_cadence(request.cadence, newer)
+        _check_configs(request.configs, older, newer)
         comparison = affected.compare(
             older,
             newer,
@@ -251,6 +252,21 @@ def _check_cadence(wanted: str | None, head: Revision) -> None:
     known = sorted({*named, pools.PER_COMMIT, pools.ALL})
     if wanted not in known:
         raise PlumbError(f"no test has the cadence '{wanted}'; there are {', '.join(known)}.")
+
+
+def _check_configs(wanted: tuple[str, ...] | None, base: Revision | None, head: Revision) -> None:
+    if wanted is None:
+        return
+    lines = [*(base.steering.options if base is not None else ()), *head.steering.options]
+    # A pool whose name no .bazelrc has runs without options of its own.
+    known = {line.config for line in lines} - {""} | {pools.CPU}
+    known |= {head.placement_of(label).pool for label in head.graph.test_labels}
+    for name in wanted:
+        if name not in known:
+            raise PlumbError(
+                f"no .bazelrc of these revisions defines --config={name}, and no pool has the "
+                f"name; there are {', '.join(sorted(known))}."
+            )
 
 
 def _finish(

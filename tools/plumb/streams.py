@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -20,6 +20,10 @@ _PIPE_WIDTH = 160
 
 class Output(Console):
     """A console whose reader may go before the end, as in `plumb ... | head`."""
+
+    def __init__(self, **settings: Any) -> None:
+        # The label of //x:lock and a colon behind it would be the picture of a lock.
+        super().__init__(emoji=False, **settings)
 
     def on_broken_pipe(self) -> NoReturn:
         """Ends the command quietly, as a shell does for a program that a closed pipe kills."""

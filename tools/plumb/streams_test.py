@@ -1,12 +1,13 @@
 """Files that the user names for an answer."""
 
+import io
 import os
 from pathlib import Path
 
 import pytest
 
 from tools.plumb.errors import ExitCode, PlumbError
-from tools.plumb.streams import write_file
+from tools.plumb.streams import Output, write_file
 
 
 def test_a_new_file_is_for_others_to_read_and_a_known_one_keeps_its_mode(tmp_path: Path) -> None:
@@ -65,3 +66,9 @@ def test_a_folder_and_a_file_in_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PlumbError, match="No such file or directory"):
         write_file(tmp_path / "no/file", "answer")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_label_and_a_colon_are_no_picture() -> None:
+    file = io.StringIO()
+    Output(file=file).print("[bold]no test matches //tools/pip:lock: or :train:[/bold]")
+    assert file.getvalue() == "no test matches //tools/pip:lock: or :train:\n"

@@ -123,6 +123,9 @@ def test_options_count_by_the_config_of_the_pool(workspace: Workspace) -> None:
     assert workspace.plumb(*asked).stdout == "//:two_gpu\n"
     assert workspace.plumb(*asked, "--config", "h100").stdout == "//:one\n//:two_gpu\n"
     assert workspace.plumb(*asked, "--config", "cpu").stdout == ""
+    wrong = workspace.plumb(*asked, "--config", "h10")
+    assert wrong.returncode == 2
+    assert "defines --config=h10, and no pool has the name; there are cpu, h100." in wrong.stderr
 
 
 def test_nightly_tests_are_told_apart(workspace: Workspace) -> None:
