@@ -22,7 +22,8 @@ from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.history import declared, junit, page, report
 from tools.plumb.history.events import Reading
 from tools.plumb.history.ingest import Ingested, ingest
-from tools.plumb.history.store import Store, open_store
+from tools.plumb.history.opening import open_store
+from tools.plumb.history.store import Store
 from tools.plumb.history.summary import Run, Summary, judged, runs_of, summaries
 from tools.plumb.limits import finite
 from tools.plumb.revision import Loader
@@ -124,6 +125,8 @@ def _register_answers(history: typer.Typer, open_loader: Open, command: type[Typ
         """Runs, failures, flakes and seconds of each test."""
 
         def work() -> NoReturn:
+            if html is not None and _is_same(html, _path(store)):
+                raise PlumbError(f"{html} is the history itself: name another file for --html.")
             own = _runs(store, labels, days)
             if html is not None:
                 _write_page(html, own.runs, open_loader, workspace)
@@ -180,6 +183,13 @@ def _register_answers(history: typer.Typer, open_loader: Open, command: type[Typ
 
 def _path(store: Path | None) -> Path:
     return store if store is not None else cache_root() / "history.sqlite"
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def _ingest(files: list[Path], store: Path | None) -> NoReturn:

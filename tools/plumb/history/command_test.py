@@ -2,6 +2,8 @@
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,32 @@ def test_a_copy_of_a_report_without_timestamp_changes_nothing(store: Path, tmp_p
         os.utime(file, (number, number))
         assert plumb(store, "import", "junit", file).exit_code == 0
     assert [one["runs"] for one in json.loads(plumb(store, "show", "--format=json").stdout)] == [1]
+
+
+def test_the_page_is_not_written_over_the_history(store: Path, tmp_path: Path) -> None:
+    plumb(store, "ingest", DATA / "ran.json")
+    before = store.read_bytes()
+    link = tmp_path / "page.html"
+    link.symlink_to(store)
+    for name in (store, link):
+        assert "is the history itself" in sentence(plumb(store, "show", "--html", name))
+    assert store.read_bytes() == before
+
+
+def test_an_ingest_that_failed_leaves_no_history(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text("")
+    for name in ("empty.json", "nope.json"):
+        plumb(store, "ingest", tmp_path / name)
+        assert "no history at" in sentence(plumb(store, "show"))
+
+
+def test_cache_hits_of_other_days_are_not_shown(store: Path) -> None:
+    plumb(store, "ingest", DATA / "ran.json", DATA / "cached.json")
+    shown = json.loads(plumb(store, "show", "//a:sharded*", "--format=json").stdout)
+    assert [one["served_from_cache"] for one in shown] == [2]
+    # The invocation that the cache served is taken to be long ago; the run stays.
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE attempt SET start_ms = start_ms + 10000000000000")
+        connection.execute("UPDATE invocation SET start_ms = 0")
+    words = ("show", "//a:sharded*", "--format=json", "--days", "1")
+    assert [one["served_from_cache"] for one in json.loads(plumb(store, *words).stdout)] == [0]

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,20 +58,17 @@ def pool_of(tags: tuple[str, ...]) -> str:
 
 
 def ingest(path: Path, store: Store) -> tuple[Ingested, Reading]:
-    """Adds the attempts of one file; with what is odd about it.
+    """Adds the attempts of one file, or of what comes out of a pipe; with what is odd about it.
 
     Raises PlumbError: the file cannot be read, or holds no event of Bazel's.
     """
     reading = Reading()
-    with store.together():
+    with _at_hand(path) as file, store.together():
         try:
-            found = _File(path, store).add(reading)
+            found = _File(file, store).add(reading)
         except OSError as error:
-            raise PlumbError(
-                f"cannot read {path}: {error.strerror}. Give the file that Bazel wrote under "
-                "--build_event_json_file.",
-                ExitCode.ENVIRONMENT,
-            ) from error
+            raise _unread(path, error) from error
+        found.path = path
         if not found.invocations and not found.new + found.known:
             raise PlumbError(
                 f"{path} holds no event of a Bazel invocation ({reading.lines} lines, "
@@ -74,6 +77,33 @@ def ingest(path: Path, store: Store) -> tuple[Ingested, Reading]:
                 ExitCode.ENVIRONMENT,
             )
     return found, reading
+
+
+@contextmanager
+def _at_hand(path: Path) -> Iterator[Path]:
+    """The file, or a copy of what a pipe gives: nobody is to wait for its other end."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield path
+            return
+        if not stat.S_ISFIFO(mode):
+            raise OSError(errno.EINVAL, "neither a file nor a pipe")
+        with tempfile.NamedTemporaryFile(prefix="plumb-") as copy:
+            with path.open("rb") as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+            yield Path(copy.name)
+    except OSError as error:
+        raise _unread(path, error) from error
+
+
+def _unread(path: Path, error: OSError) -> PlumbError:
+    return PlumbError(
+        f"cannot read {path}: {error.strerror}. Give the file that Bazel wrote under "
+        "--build_event_json_file.",
+        ExitCode.ENVIRONMENT,
+    )
 
 
 class _File:

@@ -47,7 +47,7 @@ def read(path: Path, pool: str) -> Report:
         # The latter two for an encoding that the parser does not know.
         raise _refused(f"{path} is no XML: {error}. Give a JUnit report.") from error
     if root.tag not in ("testsuites", "testsuite"):
-        raise _refused(f"{path} begins with <{root.tag}>, wanted <testsuites> or <testsuite>.")
+        raise _refused(f"{path} begins with <{root.tag:.80}>, wanted <testsuites> or <testsuite>.")
     # The same file again is the same invocation.
     uuid = f"junit:{hashlib.sha256(data).hexdigest()[:16]}"
     attempts = tuple(_attempts(path, root, uuid, pool))
@@ -71,8 +71,8 @@ def _attempts(path: Path, root: ET.Element, uuid: str, pool: str) -> Iterator[At
             name = case.get("file") or case.get("classname") or suite.get("name")
             if not name:
                 raise _refused(
-                    f"{path}: case '{case.get('name') or ''}' names no file, class or suite, so "
-                    "nothing tells which test it is of. Write one of these into the report."
+                    f"{path}: case '{case.get('name') or '':.80}' names no file, class or suite, "
+                    "so nothing tells which test it is of. Write one of these into the report."
                 )
             if case.find("skipped") is None:
                 found.setdefault((name, start), []).append(case)
@@ -103,8 +103,8 @@ def _seconds(path: Path, case: ET.Element) -> float:
         value = -1.0
     if not 0 <= value < 1e9:
         raise _refused(
-            f"{path}: case '{case.get('name') or ''}' has time '{text}', wanted seconds such as "
-            "12.5 or 1,234.5."
+            f"{path}: case '{case.get('name') or '':.80}' has time '{text:.40}', wanted seconds "
+            "such as 12.5 or 1,234.5."
         )
     return value
 
@@ -117,8 +117,8 @@ def _start(path: Path, suite: ET.Element) -> int:
     try:
         moment = datetime.fromisoformat(stamp.replace("Z", "+00:00"))
     except ValueError as error:
-        raise _refused(f"{path}: timestamp '{stamp}', wanted ISO 8601.") from error
+        raise _refused(f"{path}: timestamp '{stamp:.40}', wanted ISO 8601.") from error
     ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     if not 0 <= ms <= LATEST_MS:
-        raise _refused(f"{path}: timestamp '{stamp}', wanted one from 1970 to 9999.")
+        raise _refused(f"{path}: timestamp '{stamp:.40}', wanted one from 1970 to 9999.")
     return ms

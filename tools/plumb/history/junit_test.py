@@ -107,3 +107,10 @@ def test_suites_of_one_file_at_two_times_are_two_runs(path: Path) -> None:
     )
     found = runs(read(path, "cpu").attempts)
     assert [(run.ms, run.status) for run in found] == [(2000, "FAILED"), (1000, "PASSED")]
+
+
+def test_an_error_shows_the_beginning_of_a_long_value(path: Path) -> None:
+    path.write_text(PYTEST.replace('time="4"', f'time="{"1" * 5000}"'))
+    with pytest.raises(PlumbError, match=f"has time '{'1' * 40}', wanted seconds") as caught:
+        read(path, "cpu")
+    assert len(str(caught.value)) < 400

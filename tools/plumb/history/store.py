@@ -9,33 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Self
-
-from tools.plumb.errors import ExitCode, PlumbError
-
-SCHEMA = 1
-_TABLES = """
-CREATE TABLE invocation (
-    uuid TEXT PRIMARY KEY, start_ms INTEGER NOT NULL, command TEXT NOT NULL,
-    version TEXT NOT NULL, host TEXT NOT NULL, whole INTEGER NOT NULL
-) STRICT;
-CREATE TABLE attempt (
-    id INTEGER PRIMARY KEY, label TEXT NOT NULL, configuration TEXT NOT NULL,
-    run INTEGER NOT NULL, shard INTEGER NOT NULL, attempt INTEGER NOT NULL,
-    start_ms INTEGER NOT NULL, ms INTEGER NOT NULL, status TEXT NOT NULL, pool TEXT NOT NULL,
-    host TEXT NOT NULL, strategy TEXT NOT NULL, invocation TEXT NOT NULL,
-    executed INTEGER NOT NULL,
-    UNIQUE (label, configuration, run, shard, start_ms)
-) STRICT;
-CREATE INDEX attempt_by_label ON attempt (label, start_ms);
-CREATE TABLE served (
-    attempt INTEGER NOT NULL REFERENCES attempt, invocation TEXT NOT NULL, cache TEXT NOT NULL,
-    PRIMARY KEY (attempt, invocation)
-) STRICT, WITHOUT ROWID;
-"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +59,7 @@ class Execution(NamedTuple):
 
 
 class Store:
-    """An open history. Use `open_store`."""
+    """An open history. Use `opening.open_store`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -212,74 +188,3 @@ class Store:
             (labels, since_ms),
         )
         return {str(label): int(str(count)) for label, count in found}
-
-
-@contextmanager
-def open_store(path: Path, create: bool = False) -> Iterator[Store]:
-    """The history in that file.
-
-    Raises PlumbError: there is none (and it is not to be made), it is no history, it is locked, or
-    it cannot be written.
-    """
-    if path.is_dir():
-        raise PlumbError(
-            f"{path} is a folder, wanted a history's file: name one in it.", ExitCode.ENVIRONMENT
-        )
-    if not create and (not path.is_file() or not path.stat().st_size):
-        raise PlumbError(
-            f"no history at {path}. Make one: run Bazel with --build_event_json_file=FILE, then "
-            f"`plumb history ingest FILE`.",
-            ExitCode.ENVIRONMENT,
-        )
-    _make_folder(path)
-    try:
-        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
-            _prepare(connection, path)
-            yield Store(connection)
-    except sqlite3.DatabaseError as error:
-        raise PlumbError(_words(path, error), ExitCode.ENVIRONMENT) from error
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PlumbError(
-            f"cannot make the folder {path.parent} for the history: {error.strerror}. Name a file "
-            "elsewhere with --store.",
-            ExitCode.ENVIRONMENT,
-        ) from error
-
-
-def _words(path: Path, error: sqlite3.DatabaseError) -> str:
-    """What is wrong with the history, and what to do."""
-    # A code of SQLite's is the kind in its low byte, and a finer one above.
-    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return f"{path} is being written by another plumb: SQLite says '{error}'. Run it again."
-    if kind == sqlite3.SQLITE_FULL:
-        return f"{path}: SQLite says '{error}'. Free some space there, or name another --store."
-    beyond = (
-        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
-        *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
-    )
-    if kind in beyond:
-        return (
-            f"{path} cannot be opened or written: SQLite says '{error}'. Name a file with --store "
-            "that you may write, in a folder that you may write."
-        )
-    return f"{path} is no history: SQLite says '{error}'. Move it away, or name another --store."
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == SCHEMA:
-        return
-    if version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise PlumbError(
-            f"{path} has schema {version}, this plumb reads {SCHEMA}. Ingest the build event files "
-            "again into another --store.",
-            ExitCode.ENVIRONMENT,
-        )
-    connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools.plumb.errors import PlumbError
-from tools.plumb.history.store import Attempt, Invocation, Store, open_store
+from tools.plumb.history.opening import open_store
+from tools.plumb.history.store import Attempt, Invocation, Store
 from tools.plumb.history.summary import runs, runs_of, summaries
 
 RAN = Attempt("//a:t", 1000, 50, "PASSED", "h100", "one", host="ci-7", configuration="opt")

@@ -21,7 +21,7 @@ from tools.plumb.compare import affected
 from tools.plumb.deps.command import with_interrupt
 from tools.plumb.deps.findings import matches
 from tools.plumb.errors import ExitCode, PlumbError
-from tools.plumb.history.store import open_store
+from tools.plumb.history.opening import open_store
 from tools.plumb.history.summary import Summary, runs_of, summaries
 from tools.plumb.limits import finite
 from tools.plumb.pair import load_both
@@ -191,12 +191,27 @@ def _tests(request: Request, loader: Loader, every: Mapping[str, Test]) -> list[
         and (wanted is None or label in wanted)
     ]
     if not found and wanted is None:
-        cadences = ", ".join(sorted({test.cadence for test in every.values()}))
-        raise PlumbError(
-            f"no test of the cadence '{request.cadence}' among these runs; there are {cadences}, "
-            "and all."
-        )
+        raise _nothing(request, every)
     return found
+
+
+def _nothing(request: Request, every: Mapping[str, Test]) -> PlumbError:
+    """Why no test is planned."""
+    asked = [
+        test
+        for label, test in every.items()
+        if (not request.targets or matches(label, request.targets))
+        and (not request.only or test.pool in request.only)
+    ]
+    running = [test for test in asked if test.runs]
+    if asked and not running:
+        why = sorted({test.idle or f"it skips itself on {test.arch}" for test in asked})
+        return PlumbError(f"none of the {len(asked)} tests asked for runs: {'; '.join(why)}.")
+    cadences = ", ".join(sorted({test.cadence for test in running}))
+    return PlumbError(
+        f"no test of the cadence '{request.cadence}' among these runs; there are "
+        f"{cadences + ', and' if cadences else 'none, but'} {placements.ALL}."
+    )
 
 
 def _affected(loader: Loader, base: str) -> set[str]:

@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
-from tools.plumb.history.store import Attempt, open_store
+from tools.plumb.history.opening import open_store
+from tools.plumb.history.store import Attempt
 from tools.plumb.plan import command
 
 TESTS = [
@@ -20,6 +21,8 @@ TESTS = [
     Test("//a:y_cpu", seconds=20),
     Test("//a:night_cpu", seconds=500, cadence="nightly"),
     Test("//a:manual", seconds=500, idle="tagged manual"),
+    Test("//a:skips", seconds=500, skipped_on={"cpu": ""}),
+    Test("//b:x_rtx5090", "rtx5090", "sm120", 1, idle="no machine of its pool yet"),
     Test("//b:x_h100", "h100", "sm90", 1, seconds=30),
     Test("//b:wide_h100", "h100", "sm90", 2, seconds=40),
 ]
@@ -156,8 +159,11 @@ def test_the_text_names_bound_gap_and_tests(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["//c/..."], "no test matches '//c/...'"),
-        (["--pool=b200"], "no test runs in pool 'b200'; the pools are cpu, h100."),
-        (["--cadence=weekly"], "no test of the cadence 'weekly'"),
+        (["--pool=b200"], "no test runs in pool 'b200'; the pools are cpu, h100, rtx5090."),
+        (["--cadence=weekly"], "'weekly' among these runs; there are nightly, per-commit, and all"),
+        (["--pool=rtx5090"], "none of the 1 tests asked for runs: no machine of its pool yet."),
+        (["//a:manual"], "none of the 1 tests asked for runs: tagged manual."),
+        (["//a:skips"], "none of the 1 tests asked for runs: it skips itself on cpu."),
     ],
 )
 def test_a_request_for_nothing_is_an_error(
@@ -183,6 +189,14 @@ def test_a_request_for_nothing_is_an_error(
         ('[[pool]]\nname = "cpu"\nhosts = 1000000000', "hosts = 1000000000, wanted at most"),
         ('[[pool]]\nname = "cpu"\nhosts = 5000\nslots = 9', "wanted at most 10000 slots in all"),
         (f"hosts = {'9' * 5000}", "is no TOML"),
+        # TOML has no limit for these, and Python does not write them out.
+        (
+            f'[[pool]]\nname = "cpu"\nslots = 0x{"f" * 5000}',
+            "slots = a number of thousands of digits, wanted at most",
+        ),
+        (f'[[pool]]\nname = "cpu"\ngpus = [0x{"f" * 5000}, -1]', "a number of thousands of digits"),
+        (f"[[pool]]\nname = 0x{'f' * 5000}", "wanted a text"),
+        (f"pool = [0x{'f' * 5000}]", "pool 1 is a number of thousands of digits"),
         (f"hosts = {'[' * 5000}{']' * 5000}", "is no TOML"),
         ('[[pool]]\nname = "cpu"\n[[pool]]\nname = "cpu"', "pool 2 is named 'cpu'"),
         ('[[pool]]\nname = "cpu"', "2 of the tests run in pool 'h100', which"),
@@ -205,3 +219,8 @@ def test_a_time_that_is_no_number_is_wrong_usage(folder: Path, value: str) -> No
 def test_a_missing_pool_file_is_named(folder: Path) -> None:
     (folder / "pool.toml").unlink()
     assert "pool.toml: No such file" in sentence(plumb(folder))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_pool_file(folder: Path) -> None:
+    (folder / "pool.toml").write_text(POOLS, encoding="utf-8-sig")
+    assert set(planned(plumb(folder, "--format=json"))) == {"cpu", "h100"}

@@ -57,7 +57,7 @@ def planned(entry: Mapping[str, Any]) -> Pool:
 def content_of(path: Path) -> dict[str, Any]:
     """The file's tables. Raises PlumbError if it cannot be read or is no TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise PlumbError(
             f"cannot read {path}: {error.strerror}. An entry is [[pool]] with name and hosts.",
@@ -96,7 +96,7 @@ def _slots_of_gpus(entry: Mapping[str, Any]) -> int:
 def _check(path: Path, number: int, entry: Mapping[str, Any]) -> None:
     if not isinstance(entry, dict):
         raise PlumbError(
-            f"{path}: pool {number} is {entry!r}, wanted [[pool]] with name and hosts."
+            f"{path}: pool {number} is {shown(entry)}, wanted [[pool]] with name and hosts."
         )
     for name, value in entry.items():
         kinds = _KINDS.get(name)
@@ -106,18 +106,19 @@ def _check(path: Path, number: int, entry: Mapping[str, Any]) -> None:
             raise PlumbError(f"{path}: pool {number} has '{name}', which means nothing: {hint}")
         if not isinstance(value, kinds) or isinstance(value, bool) != (kinds == (bool,)):
             raise PlumbError(
-                f"{path}: pool {number} has {name} = {value!r}, wanted {_word(kinds)}."
+                f"{path}: pool {number} has {name} = {shown(value)}, wanted {_word(kinds)}."
             )
         if name in _OF_MACHINE:
             _check_of_machine(f"{path}: pool {number}", name, value)
             continue
         if isinstance(value, int | float) and not value >= _LEAST[name]:
             raise PlumbError(
-                f"{path}: pool {number} has {name} = {value!r}, wanted at least {_LEAST[name]}."
+                f"{path}: pool {number} has {name} = {shown(value)}, wanted at least "
+                f"{_LEAST[name]}."
             )
         if isinstance(value, int | float) and value > _MOST.get(name, math.inf):
             raise PlumbError(
-                f"{path}: pool {number} has {name} = {value!r:.40}, wanted at most {_MOST[name]}."
+                f"{path}: pool {number} has {name} = {shown(value)}, wanted at most {_MOST[name]}."
             )
     if not entry.get("name"):
         raise PlumbError(f"{path}: pool {number} has no name: write the one that tests name.")
@@ -143,17 +144,26 @@ def _check_of_machine(where: str, name: str, value: Any) -> None:
         right = value and all(type(gpu) is int and gpu >= 0 for gpu in value)
         if not right or len({*value}) < len(value):
             raise PlumbError(
-                f"{where} has gpus = {value!r}, wanted their numbers, each once, as [0, 1]."
+                f"{where} has gpus = {shown(value)}, wanted their numbers, each once, as [0, 1]."
             )
     if name == "slots_per_gpu" and not 1 <= value <= _MOST_PER_GPU:
         raise PlumbError(
-            f"{where} has slots_per_gpu = {value!r:.40}, wanted 1 to {_MOST_PER_GPU}: how many "
+            f"{where} has slots_per_gpu = {shown(value)}, wanted 1 to {_MOST_PER_GPU}: how many "
             "tests may share a GPU."
         )
     if name == "env":
         for variable, text in value.items():
             if not isinstance(text, str):
-                raise PlumbError(f"{where} has env.{variable} = {text!r}, wanted a text.")
+                raise PlumbError(f"{where} has env.{variable} = {shown(text)}, wanted a text.")
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: its beginning, if it is long."""
+    try:
+        return f"{value!r:.40}"
+    except ValueError:
+        # Python writes no number of thousands of digits; TOML reads one in hexadecimal.
+        return "a number of thousands of digits"
 
 
 def _word(kinds: tuple[type, ...]) -> str:

@@ -9,7 +9,8 @@ from tools.plumb.cells.made_up import test_target
 from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import SOURCE, Target
-from tools.plumb.history.store import Attempt, open_store
+from tools.plumb.history.opening import open_store
+from tools.plumb.history.store import Attempt
 from tools.plumb.trim.made_up import ground_of
 from tools.plumb.trim.propose import dead, dominated, servers, stale, twins
 from tools.plumb.trim.run import merges_of

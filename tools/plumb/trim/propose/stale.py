@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.plumb.cells.model import Model, Test
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import canonical
-from tools.plumb.history.store import open_store
+from tools.plumb.history.opening import open_store
 from tools.plumb.history.summary import runs_of, seconds
 from tools.plumb.trim.propose.candidate import Candidate, Kind
 
