@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -27,7 +29,7 @@ def folder(name: str) -> Path:
     """The Hugging Face folder of a base, such as "dense", or of a variant: "dense_int8_block".
 
     Bazel has written variants beside this file; without it one is written into a temporary folder,
-    once a process.
+    once a process, which goes with it.
 
     Raises:
         ValueError: no such base.
@@ -51,7 +53,9 @@ def split(name: str) -> tuple[str, str]:
 @cache
 def _made(name: str) -> Path:
     base, method = split(name)
-    target = Path(tempfile.mkdtemp(prefix="tiny-")) / name
+    scratch = tempfile.mkdtemp(prefix="tiny-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    target = Path(scratch) / name
     quantise(_HERE / base, method, target)
     return target
 
