@@ -8,13 +8,13 @@ import torch
 
 from testing.oracles.attention.dense import Request, Rule
 from testing.oracles.attention.dense import attend as attend_by_definition
-from testing.oracles.attention.rope.rope import Rope, rotate
+from testing.oracles.attention.rope.rope import Llama3, Rope, Yarn, rotate
 from testing.oracles.models.build import build
 from testing.oracles.models.configs import ALL, DEEPSEEK, GPT_OSS, LLAMA
 from testing.oracles.models.deepseek import DeepseekV3
 from testing.oracles.models.experts import Gate
 from testing.oracles.models.gpt_oss import Experts
-from testing.oracles.models.parts import RMSNorm, Rotary, attend
+from testing.oracles.models.parts import RMSNorm, Rotary, attend, scaling_of
 from testing.oracles.moe.activation import swiglu_oai
 from testing.oracles.moe.routing import Routing, choose
 
@@ -107,16 +107,52 @@ def test_attention_is_that_of_the_definition(window: int | None, has_sinks: bool
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("config", "style"), [(LLAMA, "neox"), (DEEPSEEK, "gptj"), (GPT_OSS, "neox")]
-)
-def test_rotations_are_those_of_the_definition(config: dict[str, Any], style: str) -> None:
-    rotary = Rotary(16, config, style)
-    assert rotary.rope.base == config["rope_theta"] and rotary.rope.scaling is not None
-    rope = Rope(16, config["rope_theta"], style, rotary.rope.scaling)
+# What the configurations say, written out once more by hand.
+SCALINGS: list[tuple[dict[str, Any], str, Yarn | Llama3]] = [
+    (LLAMA, "neox", Llama3(8.0, 32, 1.0, 4.0)),
+    (
+        DEEPSEEK,
+        "gptj",
+        Yarn(40.0, 512, beta_fast=32.0, beta_slow=1.0, mscale=0.9, mscale_all_dim=0.7),
+    ),
+    (GPT_OSS, "neox", Yarn(32.0, 512, beta_fast=32.0, beta_slow=1.0, truncate=False)),
+]
+
+
+@pytest.mark.parametrize(("config", "style", "scaling"), SCALINGS)
+def test_rotations_are_those_of_the_definition(
+    config: dict[str, Any], style: str, scaling: Yarn | Llama3
+) -> None:
+    rope = Rope(16, 100.0, style, scaling)
     x = drawn(1, 9, 3, 16)
     want = rotate(x[0].numpy(), np.arange(9), rope)
-    np.testing.assert_allclose(rotary(x)[0].numpy(), want, rtol=1e-12, atol=1e-14)
+    got = Rotary(16, config, style)(x)[0].numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def test_no_key_of_a_scaling_is_lost() -> None:
+    others = {
+        **{"factor": 3.0, "original_max_position_embeddings": 64, "beta_fast": 20.0},
+        **{"beta_slow": 2.0, "mscale": 0.8, "mscale_all_dim": 0.5, "truncate": False},
+    }
+    found = scaling_of({"rope_scaling": {"type": "yarn", **others}})
+    assert found == Yarn(3.0, 64, 20.0, 2.0, mscale=0.8, mscale_all_dim=0.5, truncate=False)
+    llama3 = {"low_freq_factor": 2.0, "high_freq_factor": 5.0}
+    others = {"factor": 3.0, "original_max_position_embeddings": 64, **llama3}
+    found = scaling_of({"rope_scaling": {"rope_type": "llama3", **others}})
+    assert found == Llama3(3.0, 64, 2.0, 5.0)
+    assert scaling_of({}) is None and scaling_of({"rope_scaling": {"type": "default"}}) is None
+
+
+def test_the_softmax_s_scale_has_yarn_s_factor_twice() -> None:
+    # 0.1 · 0.7 · ln 40 + 1 = 1.258222, squared 1.583122; without mscale_all_dim there is none.
+    attention = build(DEEPSEEK).model.layers[0].self_attn
+    assert attention.scaling == pytest.approx(1.583122 / 48**0.5, rel=1e-6)
+    plain = {k: v for k, v in DEEPSEEK["rope_scaling"].items() if k != "mscale_all_dim"}
+    attention = build({**DEEPSEEK, "rope_scaling": plain}).model.layers[0].self_attn
+    assert attention.scaling == pytest.approx(48**-0.5, rel=1e-12)
+    attention = build({**DEEPSEEK, "rope_scaling": None}).model.layers[0].self_attn
+    assert attention.scaling == pytest.approx(48**-0.5, rel=1e-12)
 
 
 def test_a_norm_by_hand() -> None:
