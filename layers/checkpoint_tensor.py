@@ -57,6 +57,11 @@ def check_cast(label: str, part: torch.Tensor, dtype: torch.dtype) -> None:
         )
 
 
-def has_negative_e4m3(tensor: torch.Tensor) -> bool:
-    """Whether an e4m3 tensor holds a value below 0; -0 is none, NaN (0xFF) counts."""
-    return bool((tensor.view(torch.uint8) > 0x80).any())
+def has_negative(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds a value below 0; -0 is none, a NaN of e4m3 (0xFF) counts."""
+    if tensor.dtype is torch.float8_e4m3fn:
+        return bool((tensor.view(torch.uint8) > 0x80).any())
+    # Codes and powers of two (E8M0) have no sign.
+    if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return False
+    return bool((tensor < 0).any())

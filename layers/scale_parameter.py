@@ -6,16 +6,32 @@ from typing import Any, Self
 
 import torch
 
-from layers.checkpoint_tensor import has_negative_e4m3
+from layers.checkpoint_tensor import has_negative
 from layers.errors import WeightLoadError
 from layers.parameter import ShardedParameter
 from layers.sharding import LinearLayout, Shard
 
 
-class ChannelScaleParameter(ShardedParameter):
-    """A scale for each row of the weight: (N, 1). Shards keep their own scales in their rows."""
+class ScaleParameter(ShardedParameter):
+    """Scales are finite and have no sign.
+
+    Of E4M3 scales (NVFP4) kernels differ in whether they read that bit; another format's would turn
+    its weights round. A scale of 0 is that of a block of zeros.
+    """
 
     must_be_finite = True
+
+    def _check(self, shard: Shard, loaded: torch.Tensor) -> None:
+        super()._check(shard, loaded)
+        if has_negative(loaded):
+            raise WeightLoadError(
+                f"tensor for {self.label(shard.id)} holds {float(loaded.float().min()):g}, wanted "
+                f"scales of at least 0. Quantise the model again."
+            )
+
+
+class ChannelScaleParameter(ScaleParameter):
+    """A scale for each row of the weight: (N, 1). Shards keep their own scales in their rows."""
 
     def __new__(cls, layout: LinearLayout, **options: Any) -> Self:
         """(N, 1)."""
@@ -25,30 +41,16 @@ class ChannelScaleParameter(ShardedParameter):
         super().__init__(layout, column_unit=0, **options)
 
 
-class BlockScaleParameter(ShardedParameter):
-    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit)).
-
-    E4M3 scales (NVFP4) have no sign: kernels differ in whether they read that bit.
-    """
-
-    must_be_finite = True
-
-    def _check(self, shard: Shard, loaded: torch.Tensor) -> None:
-        super()._check(shard, loaded)
-        if loaded.dtype is torch.float8_e4m3fn and has_negative_e4m3(loaded):
-            raise WeightLoadError(
-                f"tensor for {self.label(shard.id)} holds {float(loaded.float().min()):g}, wanted "
-                f"block scales of at least 0. Quantise the model again."
-            )
+class BlockScaleParameter(ScaleParameter):
+    """A scale for each block of the weight: (ceil(N / row_unit), ceil(K / column_unit))."""
 
 
-class PerTensorScaleParameter(ShardedParameter):
+class PerTensorScaleParameter(ScaleParameter):
     """A slot for each shard's 0-dim scale: (shards,). Post-load folds the slots as its kernel asks.
 
     Checkpoints hold () or (1,) a shard; a fused tensor is one scale for all shards, or (shards,).
     """
 
-    must_be_finite = True
     dims = 1
 
     @classmethod

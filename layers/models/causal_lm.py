@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 
 from layers.attention.metadata import AttentionMetadata
 from layers.models.build import Build
+from layers.models.checkpoint.cache_scales import cache_scale_tensors
 from layers.models.checkpoint.expected import Wanted, wanted_of_experts, wanted_tensors
 from layers.models.config.base import ModelConfig
-from layers.models.decoder import Cache, Decoder, DecoderLayer
+from layers.models.decoder import Cache, Decoder, DecoderLayer, SelfAttention, check_caches
 from layers.models.draft import Draft, DraftLayer
 from layers.models.names import PACKED_MODULES, to_checkpoint, to_model
 from layers.moe.layer import FusedMoE
@@ -73,7 +73,7 @@ class CausalLM(torch.nn.Module):  # type: ignore[misc]
             ValueError: something of another shape, dtype or device.
             BackendUnavailable: no backend can run with these caches, or the one asked for cannot.
         """
-        self._check(caches, self.config.num_layers)
+        check_caches(caches, self.config.num_layers)
         out: torch.Tensor = self.model(input_ids, positions, caches, metadata)
         return out
 
@@ -86,7 +86,7 @@ class CausalLM(torch.nn.Module):  # type: ignore[misc]
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def plan(self, caches: Sequence[Cache], metadata: AttentionMetadata) -> None:
         """Lets every layer's attention plan for a batch; before a CUDA graph's capture."""
-        self._check(caches, self.config.num_layers)
+        check_caches(caches, self.config.num_layers)
         for layer, cache in zip(self.model.decoder_layers, caches, strict=True):
             layer.self_attn.plan(cache, metadata)
 
@@ -130,10 +130,22 @@ class CausalLM(torch.nn.Module):  # type: ignore[misc]
         """A layer's tensors of experts by name."""
         return wanted_of_experts(path, layer)
 
-    def spare_tensors(self) -> set[str]:
-        """Names of tensors that a checkpoint may hold besides: what older writers saved too."""
-        spare = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq" for i in range(self.model.depth)}
-        return spare | set(self.copied_tensors())
+    def spare_tensors(self) -> dict[str, Wanted | None]:
+        """Tensors that a checkpoint may hold besides, by name; None is one of any shape."""
+        rotary = (
+            f"model.layers.{i}.self_attn.rotary_emb.inv_freq" for i in range(self.model.depth)
+        )
+        wanted = self.wanted_tensors()
+        copies = {name: wanted[original] for name, original in self.copied_tensors().items()}
+        scales = cache_scale_tensors(self.attentions()) if self.config.has_cache_scales else {}
+        return {**dict.fromkeys(rotary), **copies, **scales}
+
+    def attentions(self) -> list[dict[str, SelfAttention]]:
+        """By path, those of the decoder layers, and those of the draft."""
+        named = [
+            (f"model.layers.{i}.self_attn", m.self_attn) for i, m in enumerate(self.model.layers)
+        ]
+        return [dict(named[: self.model.depth]), dict(named[self.model.depth :])]
 
     def copied_tensors(self) -> dict[str, str]:
         """Tensors that some writers save twice, by the second name: they must be equal."""
@@ -156,10 +168,3 @@ class CausalLM(torch.nn.Module):  # type: ignore[misc]
     def packed_modules() -> Mapping[str, Sequence[str]]:
         """The checkpoint modules of each fused layer."""
         return PACKED_MODULES
-
-    def _check(self, caches: Sequence[Any], layers: int) -> None:
-        if len(caches) != layers:
-            raise ValueError(
-                f"{len(caches)} caches were given, wanted {layers}, one a layer: those of "
-                f"make_caches()."
-            )

@@ -16,10 +16,35 @@ from layers.norm.rms_norm import RMSNorm
 from layers.vocab.embedding import VocabParallelEmbedding
 
 Cache = PagedKVCache | MLAKVCache
+CACHE_SCALES = ("k_scale", "v_scale")
+
+
+def check_caches(caches: Sequence[Cache], layers: int) -> None:
+    """Refuses another number of caches than a model, or its draft, has layers.
+
+    Raises:
+        ValueError: with both numbers.
+    """
+    if len(caches) != layers:
+        raise ValueError(
+            f"{len(caches)} caches were given, wanted {layers}, one a layer: those of its own "
+            f"make_caches()."
+        )
 
 
 class SelfAttention(torch.nn.Module, ABC):  # type: ignore[misc]
-    """The attention part of a layer, with its projections."""
+    """The attention part of a layer, with its projections.
+
+    Args:
+        scales: of CACHE_SCALES those that a cache of FP8 of this attention has.
+
+    Attributes:
+        cache_scales: by name; 1, or as the checkpoint has them.
+    """
+
+    def __init__(self, scales: Sequence[str]) -> None:
+        super().__init__()
+        self.cache_scales = dict.fromkeys(scales, 1.0)
 
     @abstractmethod
     def forward(

@@ -17,7 +17,7 @@ from layers.attention.metadata import AttentionMetadata
 from layers.linear.replicated import ReplicatedLinear
 from layers.models.build import Build
 from layers.models.config.base import ModelConfig
-from layers.models.decoder import Cache, DecoderLayer, SelfAttention
+from layers.models.decoder import Cache, DecoderLayer, SelfAttention, check_caches
 from layers.norm.rms_norm import RMSNorm
 from layers.vocab.embedding import VocabParallelEmbedding
 
@@ -91,8 +91,9 @@ class Draft:
             (T, hidden) of params_dtype, after shared_head's norm.
 
         Raises:
-            ValueError: something of another shape, dtype or device.
+            ValueError: something of another number, shape, dtype or device.
         """
+        check_caches(caches, 1)
         (cache,) = caches
         x = self.layer.join(self.embed_tokens(input_ids), previous_hidden)
         x, residual = self.layer(x, None, positions, cache, metadata)
@@ -102,6 +103,7 @@ class Draft:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def plan(self, caches: Sequence[Cache], metadata: AttentionMetadata) -> None:
         """Lets the attention plan for a batch; before a CUDA graph's capture."""
+        check_caches(caches, 1)
         (cache,) = caches
         self.layer.self_attn.plan(cache, metadata)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from layers.errors import WeightLoadError
 from layers.models.attention_backend import attention_ready_at_once
 from layers.models.build import Backends, Build
 from layers.models.causal_lm import CausalLM
+from layers.models.checkpoint.cache_scales import incomplete_cache_scales, load_cache_scales
 from layers.models.checkpoint.check import problems_of
 from layers.models.checkpoint.files import CheckpointFiles
 from layers.models.config.base import DTYPES, ModelConfig
@@ -89,42 +89,53 @@ def load_model(
     backends = backends_of(backend, real, config)
     build = _quantised(Build(real, dtype, backends=backends), config)
     files = CheckpointFiles(folder)
-    meta = _check(replace(build, device=torch.device("meta")), config, files, folder)
-    _check_copies(files, meta.copied_tensors(), folder)
-    names = meta.wanted_tensors()
+    on_meta = replace(build, device=torch.device("meta"))
+    wanted = _check(on_meta, config, files, folder)
     if not with_draft and config.num_draft_layers:
         config = replace(config, num_draft_layers=0)
-        names = _built(replace(build, device=torch.device("meta")), config).wanted_tensors()
+        wanted = _built(on_meta, config)
     model = _built(build, config)
     model.eval()
-    try:
-        load_weights(model, model.adapted(files.load(names)), PACKED_MODULES)
-    except WeightLoadError as error:
-        raise CheckpointError(str(folder), [str(error)]) from error
-    process_weights_after_loading(model)
+    _load(model, files, wanted, folder)
     return model
+
+
+def _load(model: CausalLM, files: CheckpointFiles, wanted: CausalLM, folder: Path) -> None:
+    """Fills a model with the tensors that `wanted`, the same on the meta device, names."""
+    problems = _unequal_copies(files, wanted.copied_tensors())
+    if model.config.has_cache_scales:
+        problems += load_cache_scales(files, model.attentions())
+    if problems:
+        raise CheckpointError(str(folder), problems)
+    try:
+        load_weights(model, model.adapted(files.load(wanted.wanted_tensors())), PACKED_MODULES)
+        process_weights_after_loading(model)
+    # Also of scales that only the format's own post-load reads.
+    except ValueError as error:
+        raise CheckpointError(str(folder), [str(error)]) from error
 
 
 def _check(build: Build, config: ModelConfig, files: CheckpointFiles, folder: Path) -> CausalLM:
     """The model on the meta device, whose tensors the folder has."""
     model = _built(build, config)
-    problems = problems_of(files, model.wanted_tensors(), model.spare_tensors())
+    absent = incomplete_cache_scales(files, model.attentions()) if config.has_cache_scales else []
+    problems = problems_of(files, model.wanted_tensors(), model.spare_tensors(), absent)
     if problems:
         raise CheckpointError(str(folder), problems)
     return model
 
 
-def _check_copies(files: CheckpointFiles, copies: Mapping[str, str], folder: Path) -> None:
+def _unequal_copies(files: CheckpointFiles, copies: Mapping[str, str]) -> list[str]:
     """Tensors of the draft that are the main model's: nothing here computes with others."""
     problems = []
     for name, original in copies.items():
         if name not in files.tensors:
             continue
         tensors = dict(files.load([name, original]))
-        if not torch.equal(tensors[name], tensors[original]):
+        # Float32 holds every value of the dtypes that either may have.
+        if not torch.equal(tensors[name].float(), tensors[original].float()):
             problems.append(f"'{name}' differs from '{original}', wanted a copy of it, or none")
-    if problems:
-        raise CheckpointError(str(folder), problems)
+    return problems
 
 
 def _built(build: Build, config: ModelConfig) -> CausalLM:

@@ -105,6 +105,11 @@ def run_draft(
     return _seen(model, calls, forward)
 
 
+def previous(seen: Seen) -> list[torch.Tensor]:
+    """Of each request the hidden states that its draft takes, (tokens - 1, hidden)."""
+    return [part[:-1] for part in seen.hidden.split(list(LENGTHS))]
+
+
 def without_last(calls: Calls) -> Calls:
     """The calls with no request's last token."""
     shorter = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class Arithmetic:
     in_chunks: prompts come in two chunks, so that latent attention is absorbed from the second on.
     quantise: what becomes of the inputs of quantised layers; None where nothing does.
     has_codes: caches hold e4m3 codes, and latent attention is absorbed from the first token on.
+    cache_scales: of codes, by the name of the reference's `Cached`; 1 where there is none.
     """
 
     dtype: torch.dtype = torch.bfloat16
@@ -38,6 +40,7 @@ class Arithmetic:
     in_chunks: bool = True
     quantise: Quantise | None = None
     has_codes: bool = False
+    cache_scales: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,7 +77,7 @@ def values_of(
         if arithmetic.quantise is not None:
             stack.enter_context(quantised(reference, arithmetic.quantise))
         if arithmetic.has_codes:
-            stack.enter_context(cached(reference, _of_codes))
+            stack.enter_context(cached(reference, partial(_of_codes, arithmetic.cache_scales)))
         if seed is not None:
             in_kernels, ranks = arithmetic.in_kernels, arithmetic.ranks
             stack.enter_context(
@@ -148,9 +151,10 @@ def truth_for(
     return truth_of(reference, ids, seen.experts, arithmetic)
 
 
-def _of_codes(x: torch.Tensor) -> torch.Tensor:
-    """e4m3, half to even, saturating; any shape."""
-    return torch.from_numpy(np.asarray(e4m3.decode(e4m3.encode(x.numpy())), np.float64))
+def _of_codes(scales: Mapping[str, float], name: str, x: torch.Tensor) -> torch.Tensor:
+    """e4m3 of x / scale, half to even, saturating, times scale; any shape."""
+    scale = scales.get(name, 1.0)
+    return torch.from_numpy(scale * np.asarray(e4m3.decode(e4m3.encode(x.numpy() / scale))))
 
 
 def gates_of(reference: ReferenceModel, of_draft: bool = False) -> list[Gate | Router]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from layers.models.checkpoint.findings import Finding, sentences
 from layers.models.config.keys import Keys
 from layers.models.errors import ModelConfigError
 
@@ -64,6 +65,7 @@ class CheckpointFiles:
         self.folder = Path(folder)
         self.tensors: dict[str, StoredTensor] = {}
         self.problems: list[str] = []
+        self._twice: list[Finding] = []
         index = self.folder / INDEX
         if index.exists():
             self._read_index(index)
@@ -97,20 +99,24 @@ class CheckpointFiles:
             return
         for file in sorted(set(weight_map.values())):
             self._read_file(file)
+        self.problems += sentences(self._twice)
         self._compare(weight_map)
 
     def _compare(self, weight_map: Any) -> None:
+        findings = []
         for name, file in weight_map.items():
             found = self.tensors.get(name)
             if found is None and (self.folder / file).exists() and file not in self._damaged:
-                self.problems.append(f"{INDEX} has '{name}' in '{file}', which lacks it")
+                said = f"{INDEX} has '{name}' in '{file}', which lacks it"
+                findings.append(Finding(name, f"in {INDEX}, but not in their files", said))
             elif found is not None and found.file != file:
-                self.problems.append(
-                    f"{INDEX} has '{name}' in '{file}', but it is in '{found.file}'"
-                )
+                said = f"{INDEX} has '{name}' in '{file}', but it is in '{found.file}'"
+                findings.append(Finding(name, f"in another file than {INDEX} has them", said))
         for name, tensor in self.tensors.items():
             if name not in weight_map:
-                self.problems.append(f"'{tensor.file}' holds '{name}', which {INDEX} lacks")
+                said = f"'{tensor.file}' holds '{name}', which {INDEX} lacks"
+                findings.append(Finding(name, f"in files, but not in {INDEX}", said))
+        self.problems += sentences(findings)
 
     @property
     def _damaged(self) -> set[str]:
@@ -135,7 +141,8 @@ class CheckpointFiles:
     def _add(self, file: str, name: str, part: Any) -> None:
         before = self.tensors.get(name)
         if before is not None:
-            self.problems.append(f"'{name}' is in '{before.file}' and in '{file}', wanted it once")
+            said = f"'{name}' is in '{before.file}' and in '{file}', wanted it once"
+            self._twice.append(Finding(name, "in two files each, wanted them once", said))
             return
         kind = part.get_dtype()
         self.tensors[name] = StoredTensor(file, tuple(part.get_shape()), DTYPES.get(kind, kind))

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import torch
 
+from layers.models.config.cache_scheme import has_cache_scales
 from layers.models.config.keys import Keys
 from layers.models.errors import ModelConfigError
 from layers.rotary.scaling import RotaryScaling, scaling_from_config
@@ -34,6 +35,7 @@ class ModelConfig:
         bos_token_id: the token that begins one, or None.
         num_draft_layers: 1 where the checkpoint has a module that drafts tokens, else 0.
         quantization: the `quantization_config`, or None.
+        has_cache_scales: the checkpoint may hold scales of a cache of FP8.
     """
 
     architecture: str
@@ -51,6 +53,7 @@ class ModelConfig:
     bos_token_id: int | None
     num_draft_layers: int
     quantization: Mapping[str, Any] | None
+    has_cache_scales: bool
 
     @classmethod
     def from_keys(cls, keys: Keys, **special: Any) -> Self:
@@ -61,6 +64,7 @@ class ModelConfig:
         """
         theta, scaling = _rope(keys)
         bos = keys.tokens("bos_token_id")
+        quantization = _quantization(keys)
         common: dict[str, Any] = {
             "architecture": keys.values["architectures"][0],
             "vocab_size": keys.integer("vocab_size"),
@@ -76,7 +80,8 @@ class ModelConfig:
             "eos_token_ids": _eos(keys),
             "bos_token_id": bos[0] if bos else None,
             "num_draft_layers": 0,
-            "quantization": _quantization(keys),
+            "quantization": quantization,
+            "has_cache_scales": has_cache_scales(keys.path, quantization),
         }
         keys.only("hidden_act", "silu")
         keys.only("pretraining_tp", 1)

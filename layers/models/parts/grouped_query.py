@@ -11,7 +11,7 @@ from layers.linear.qkv import QKVParallelLinear
 from layers.linear.row import RowParallelLinear
 from layers.models.build import Build
 from layers.models.config.base import ModelConfig
-from layers.models.decoder import Cache, SelfAttention
+from layers.models.decoder import CACHE_SCALES, Cache, SelfAttention
 from layers.rotary.embedding import RotaryEmbedding
 
 
@@ -42,7 +42,7 @@ class GroupedQueryAttention(SelfAttention):
         sliding_window: int | None = None,
         has_sinks: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(CACHE_SCALES)
         heads, hidden = config.num_heads, config.hidden_size
         self.qkv_proj = QKVParallelLinear(
             *(hidden, head_dim, heads, num_kv_heads),
@@ -82,10 +82,13 @@ class GroupedQueryAttention(SelfAttention):
 
     def make_cache(self, num_pages: int, page_size: int, dtype: torch.dtype) -> PagedKVCache:
         """Of this rank's heads."""
+        is_fp8 = dtype is torch.float8_e4m3fn
         return PagedKVCache(
             *(num_pages, page_size, self.attn.num_kv_heads, self.head_dim),
             dtype=dtype,
             device=self.attn.device,
+            k_scale=self.cache_scales["k_scale"] if is_fp8 else 1.0,
+            v_scale=self.cache_scales["v_scale"] if is_fp8 else 1.0,
         )
 
     def plan(self, cache: Cache, metadata: AttentionMetadata) -> None:

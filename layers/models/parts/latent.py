@@ -29,7 +29,8 @@ class LatentAttention(SelfAttention):
     def __init__(
         self, build: Build, config: DeepseekConfig, rotary: RotaryEmbedding, prefix: str
     ) -> None:
-        super().__init__()
+        # Values are the latents that keys are.
+        super().__init__(("k_scale",))
         hidden, rank, rope = config.hidden_size, config.kv_lora_rank, config.qk_rope_head_dim
         self.config = config
         q_size = config.num_heads * (config.qk_nope_head_dim + rope)
@@ -80,7 +81,10 @@ class LatentAttention(SelfAttention):
     def make_cache(self, num_pages: int, page_size: int, dtype: torch.dtype) -> MLAKVCache:
         """Of latents, which all ranks hold."""
         sizes = (self.config.kv_lora_rank, self.config.qk_rope_head_dim)
-        return MLAKVCache(num_pages, page_size, *sizes, dtype=dtype, device=self.attn.device)
+        scale = self.cache_scales["k_scale"] if dtype is torch.float8_e4m3fn else 1.0
+        return MLAKVCache(
+            *(num_pages, page_size, *sizes), dtype=dtype, device=self.attn.device, scale=scale
+        )
 
     def plan(self, cache: Cache, metadata: AttentionMetadata) -> None:
         """Lets the attention's backend plan for a batch."""

@@ -5,7 +5,16 @@ from functools import cache
 import pytest
 import torch
 
-from testing.models.batch import LENGTHS, WHOLE, Calls, Seen, run_draft, steps, without_last
+from testing.models.batch import (
+    WHOLE,
+    Calls,
+    Seen,
+    metadata_of,
+    previous,
+    run_draft,
+    steps,
+    without_last,
+)
 from testing.models.examine import Examination
 from testing.models.folders import reference_of
 from testing.models.judge import problems_of
@@ -19,7 +28,7 @@ CALLS = {"chunks and steps": without_last(steps()), "at once": without_last(WHOL
 
 def hidden_states() -> list[torch.Tensor]:
     """The main model's, of each request's tokens but the last."""
-    return [part[:-1] for part in EXAMINED.seen.hidden.split(list(LENGTHS))]
+    return previous(EXAMINED.seen)
 
 
 def drafted(calls: Calls) -> Seen:
@@ -77,3 +86,17 @@ def test_the_main_model_is_the_same_without_a_draft() -> None:
     assert model.cache_bytes_per_token() == EXAMINED.model.cache_bytes_per_token() == 2 * 80 * 2
     draft = EXAMINED.model.draft
     assert draft is not None and draft.cache_bytes_per_token() == 80 * 2
+
+
+def test_caches_of_the_main_model_are_refused_in_words() -> None:
+    model = EXAMINED.model
+    draft = model.draft
+    assert draft is not None
+    metadata = metadata_of("extend", [(0, 0, 3)], model.device)
+    hidden = torch.zeros(3, 128, dtype=torch.bfloat16, device=model.device)
+    given = (EXAMINED.ids[0][:3].to(model.device), metadata.positions, hidden)
+    match = r"2 caches were given, wanted 1, one a layer: those of its own make_caches\(\)"
+    with pytest.raises(ValueError, match=match):
+        draft.forward(*given, model.make_caches(2, 16), metadata)
+    with pytest.raises(ValueError, match=match):
+        draft.plan(model.make_caches(2, 16), metadata)

@@ -1,6 +1,8 @@
 """Whatever is wrong with a folder's tensors is named, all at once, before a weight is read."""
 
+import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ from testing.oracles.models.configs import ALL, DEEPSEEK, GPT_OSS, LLAMA
 
 Tensors: TypeAlias = dict[str, torch.Tensor]
 WHOLE = {c["architectures"][0]: random_tensors(c) for c in ALL}
+ENDINGS = tuple({name.rpartition(".")[2] for tensors in WHOLE.values() for name in tensors})
 FIRST = "model-00001-of-00002.safetensors"
 
 
@@ -33,6 +36,22 @@ def problems_of(folder: Path) -> list[str]:
     return checked.value.problems
 
 
+def names_in(problem: str) -> list[str]:
+    """The tensors that a sentence speaks of; "1-3" in its first name stands for three."""
+    name = next(n for n in re.findall(r"'([^']*)'", problem) if n.endswith(ENDINGS))
+    numbers = [
+        [str(n) for part in found.split(",") for n in range(*bounds(part))]
+        for found in re.findall(r"(?<=\.)[\d,-]+(?=\.)", name)
+    ]
+    template = re.sub(r"(?<=\.)[\d,-]+(?=\.)", "{}", name)
+    return [template.format(*chosen) for chosen in itertools.product(*numbers)]
+
+
+def bounds(part: str) -> tuple[int, int]:
+    first, _, last = part.partition("-")
+    return int(first), int(last or first) + 1
+
+
 @pytest.mark.parametrize("config", ALL, ids=lambda c: c["architectures"][0])
 @pytest.mark.parametrize("shards", [1, 3])
 def test_a_whole_checkpoint_has_no_problem(
@@ -45,8 +64,8 @@ def test_a_whole_checkpoint_has_no_problem(
 def test_every_tensor_is_missed(config: dict[str, Any], tmp_path: Path) -> None:
     tensors = tensors_of(config)
     write_folder(tmp_path, config, {"model.norm.weight": tensors.pop("model.norm.weight")})
-    said = " ".join(problems_of(tmp_path))
-    assert [name for name in tensors if f"'{name}'" not in said] == []
+    names = [name for problem in problems_of(tmp_path) for name in names_in(problem)]
+    assert sorted(names) == sorted(tensors)
 
 
 @pytest.mark.parametrize("config", ALL, ids=lambda c: c["architectures"][0])
@@ -54,13 +73,17 @@ def test_every_shape_is_compared(config: dict[str, Any], tmp_path: Path) -> None
     tensors = tensors_of(config)
     wider = {name: torch.cat((t, t[..., -1:]), dim=-1) for name, t in tensors.items()}
     problems = problems_of(write_folder(tmp_path, config, wider))
-    wanted = [
-        f"'{name}' in 'model.safetensors' has shape {tuple(wider[name].shape)}, wanted "
+    wanted = {
+        name: f"'{name}' in 'model.safetensors' has shape {tuple(wider[name].shape)}, wanted "
         f"{tuple(tensor.shape)}"
         for name, tensor in tensors.items()
-    ]
-    missing = [w for w in wanted if not any(p.startswith(w) for p in problems)]
-    assert missing == [] and len(problems) == len(tensors)
+    }
+    named = [names_in(problem) for problem in problems]
+    assert sorted(name for names in named for name in names) == sorted(tensors)
+    # Of many alike the first one is shown.
+    for names, problem in zip(named, problems, strict=True):
+        assert wanted[names[0]] in problem
+        assert len(names) == 1 or f"{len(names)} tensors, " in problem
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
@@ -79,15 +102,25 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_tensors_alike_are_counted(tmp_path: Path) -> None:
+def test_few_tensors_alike_are_named_in_full(tmp_path: Path) -> None:
     tensors = tensors_of(DEEPSEEK)
     names = [f"model.layers.1.mlp.experts.{e}.up_proj.weight" for e in (2, 5)]
     for name in names:
         del tensors[name]
-    listed = ", ".join(repr(name) for name in names)
     assert problems_of(write_folder(tmp_path, DEEPSEEK, tensors)) == [
-        f"2 tensors are missing: {listed}"
+        f"'{name}' is missing" for name in names
     ]
+
+
+def test_an_index_that_fits_no_file_is_said_in_few_words(tmp_path: Path) -> None:
+    write_folder(tmp_path, DEEPSEEK, tensors_of(DEEPSEEK), shards=2)
+    index = json.loads((tmp_path / INDEX).read_text())["weight_map"]
+    files = sorted(set(index.values()))
+    swapped = {name: files[1 - files.index(file)] for name, file in index.items()}
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": swapped}))
+    problems = problems_of(tmp_path)
+    named = sorted(name for problem in problems for name in names_in(problem))
+    assert named == sorted(index) and len(problems) < len(index) - 40
 
 
 def absent_shard(folder: Path) -> None:

@@ -13,18 +13,19 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from layers.models.causal_lm import CausalLM
 from layers.models.load import load_model
 from testing.harness.device import device
-from testing.models.batch import Seen, run, steps
+from testing.models.batch import Seen, previous, run, run_draft, steps, without_last
 from testing.models.examine import Examination
 from testing.models.folders import random_tensors, reference_of, write_folder
 from testing.models.judge import problems_of
 from testing.models.quantised.formats import FORMATS, Format, quantiser
-from testing.models.truth import Arithmetic, Truth, truth_for, values_of
+from testing.models.truth import Arithmetic, Truth, truth_for, truth_of, values_of
 from testing.oracles.arrays import Tensors
 from testing.oracles.models.build import build
 from testing.oracles.models.decoder import ReferenceModel
-from testing.oracles.models.deepseek import LatentAttention
+from testing.oracles.models.deepseek import DeepseekV3, LatentAttention
 from testing.oracles.models.parts import Linear
 
 
@@ -97,26 +98,87 @@ class Quantised:
             for layer, amax in self._largest_inputs().items()
         }
 
-    @cached_property
-    def seen(self) -> Seen:
-        """The batch in chunks and steps."""
+    @property
+    def checkpoint(self) -> dict[str, torch.Tensor]:
+        """All tensors by name."""
         tensors = {n: t for n, t in self.floats.tensors.items() if self._layer(n) is None}
         for layer, parts in self.stored.items():
             tensors |= {f"{layer}.{suffix}": as_torch(part) for suffix, part in parts.items()}
-        config = {**self.config, "quantization_config": self.format.config}
+        return tensors
+
+    @property
+    def whole_config(self) -> dict[str, Any]:
+        """Of config.json."""
+        return {**self.config, "quantization_config": self.format.config}
+
+    def write(self, folder: Path) -> Path:
+        """The checkpoint as a folder, which it returns."""
+        return write_folder(folder, self.whole_config, self.checkpoint, shards=2)
+
+    @cached_property
+    def model(self) -> CausalLM:
+        """Through a folder, on this pool's device."""
         with tempfile.TemporaryDirectory() as folder:
-            write_folder(Path(folder), config, tensors, shards=2)
-            model = load_model(Path(folder), device=device())
-        return run(model, self.floats.ids, steps())
+            return load_model(self.write(Path(folder)), device=device())
+
+    @cached_property
+    def seen(self) -> Seen:
+        """The batch in chunks and steps."""
+        return run(self.model, self.floats.ids, steps())
 
     @cached_property
     def truth(self) -> Truth:
         """For `seen`."""
-        return truth_for(self._reference(self.stored), self.floats.ids, self.seen, self._arithmetic)
+        return truth_for(self.reference, self.floats.ids, self.seen, self.arithmetic)
+
+    @cached_property
+    def reference(self) -> ReferenceModel:
+        """In float64, with the values of the codes."""
+        return self._reference(self.stored)
+
+    @cached_property
+    def seen_draft(self) -> Seen:
+        """What the draft module makes of `seen` in chunks and steps."""
+        return self.draft(self.model)
+
+    def draft(self, model: CausalLM) -> Seen:
+        """What a model's draft module makes of `seen`."""
+        return run_draft(model, self.floats.ids, previous(self.seen), without_last(steps()))
+
+    def problems_of_draft(
+        self, seen: Seen, moved_suffix: str | None = None, kinds: tuple[str, ...] = ()
+    ) -> list[str]:
+        """Of drafts, were such tensors of the draft's layers out of place; see `moved`."""
+        prefix = f"model.layers.{self.config['num_hidden_layers']}."
+        altered = {
+            layer: {**parts, moved_suffix: moved(parts[moved_suffix])}
+            if moved_suffix and layer.startswith(prefix) and layer.endswith(kinds)
+            else parts
+            for layer, parts in self.stored.items()
+        }
+        reference = self._reference(altered)
+        arithmetic = replace(self.arithmetic, quantise=quantiser(self.format.linear, altered))
+        given = [part.double() for part in previous(self.seen)]
+        values = values_of(reference, self.floats.ids, seen.experts, arithmetic, draft_of=given)
+        truth = self.truth_of_draft(seen).of(values)
+        return problems_of(seen, truth, reference, of_draft=True)
+
+    def truth_of_draft(self, seen: Seen) -> Truth:
+        """For drafts made of `seen`, by the experts that they chose."""
+        key = tuple(tuple(chosen.flatten().tolist()) for chosen in seen.experts)
+        if key not in self._truths:
+            given = [part.double() for part in previous(self.seen)]
+            arguments = (self.reference, self.floats.ids, seen.experts, self.arithmetic, given)
+            self._truths[key] = truth_of(*arguments)
+        return self._truths[key]
+
+    @cached_property
+    def _truths(self) -> dict[object, Truth]:
+        return {}
 
     def problems(self) -> list[str]:
         """Of the batch."""
-        return problems_of(self.seen, self.truth, self._reference(self.stored))
+        return problems_of(self.seen, self.truth, self.reference)
 
     def problems_if_moved(self, suffix: str, kinds: tuple[str, ...]) -> list[str]:
         """Of the batch, were these tensors of all layers of some kinds out of place; see `moved`.
@@ -128,12 +190,13 @@ class Quantised:
             for layer, parts in self.stored.items()
         }
         reference = self._reference(altered)
-        arithmetic = replace(self._arithmetic, quantise=quantiser(self.format.linear, altered))
+        arithmetic = replace(self.arithmetic, quantise=quantiser(self.format.linear, altered))
         values = values_of(reference, self.floats.ids, self.seen.experts, arithmetic)
         return problems_of(self.seen, self.truth.of(values), reference)
 
     @property
-    def _arithmetic(self) -> Arithmetic:
+    def arithmetic(self) -> Arithmetic:
+        """Of the format, on this pool."""
         plain = self.floats.arithmetic(in_chunks=True)
         return replace(plain, quantise=quantiser(self.format.linear, self.stored))
 
@@ -170,7 +233,10 @@ class Quantised:
                         found[name] = float(inputs[0].abs().max())
 
                 hooks.append(module.register_forward_pre_hook(keep))
-        self.floats.reference.hidden(torch.cat(self.floats.ids)[None])
+        ids = torch.cat(self.floats.ids)[None]
+        hidden = self.floats.reference.hidden(ids)
+        if isinstance(self.floats.reference, DeepseekV3):
+            self.floats.reference.draft_hidden(ids[:, 1:], hidden[:, :-1])
         for hook in hooks:
             hook.remove()
         return found

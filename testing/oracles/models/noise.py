@@ -81,16 +81,21 @@ def quantised(model: torch.nn.Module, quantise: Quantise) -> Iterator[None]:
 
 @contextmanager
 def cached(
-    model: torch.nn.Module, encode: Callable[[torch.Tensor], torch.Tensor]
+    model: torch.nn.Module, encode: Callable[[str, torch.Tensor], torch.Tensor]
 ) -> Iterator[None]:
     """Within it, keys, values and latents pass `encode` on their way into the cache.
 
     Args:
         model: whose forward is run.
-        encode: what the cache's format leaves of values of any shape, float64.
+        encode: (place's name, x float64 of any shape) -> what the cache's format leaves of x.
     """
-    places = [module for module in model.modules() if isinstance(module, Cached)]
-    hooks = [place.register_forward_hook(lambda _m, _i, x: encode(x)) for place in places]
+    places = [
+        (name, module) for name, module in model.named_modules() if isinstance(module, Cached)
+    ]
+    hooks = [
+        place.register_forward_hook(lambda _m, _i, x, name=name: encode(name, x))
+        for name, place in places
+    ]
     try:
         yield
     finally:
