@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
 import torch
 
+from layers.attention.choice import ChosenAttention
 from layers.models.causal_lm import CausalLM
 from layers.models.config.deepseek import DeepseekConfig
 from testing.oracles.models.configs import DEEPSEEK, GPT_OSS, LLAMA
@@ -22,6 +24,10 @@ def _first(model: CausalLM) -> Any:
 
 def _last(model: CausalLM) -> Any:
     return model.model.decoder_layers[-1]
+
+
+def _draft(model: CausalLM) -> Any:
+    return model.model.layers[-1]
 
 
 def positions_of_the_call(model: CausalLM, patch: Patch) -> None:
@@ -122,9 +128,14 @@ def rotated_key_of_the_latent(model: CausalLM, patch: Patch) -> None:
 
 
 def windows_one_layer_on(model: CausalLM, patch: Patch) -> None:
-    """Layers with a window have none, and the others one."""
-    first, last = _first(model).self_attn, _last(model).self_attn
-    patch.setitem(first._modules, "attn", last.attn)
+    """Layers with a window have none, and the others have it; each keeps its sinks."""
+    attentions = [layer.self_attn.attn for layer in model.model.decoder_layers]
+    windows = [attn.spec.sliding_window for attn in attentions]
+    for attn, window in zip(attentions, windows[-1:] + windows[:-1], strict=True):
+        spec = replace(attn.spec, sliding_window=window)
+        chosen = ChosenAttention(attn.prefix, spec, attn.device, attn.requested_backend)
+        for name, value in {"spec": spec, "_chosen": chosen, "attend": chosen}.items():
+            patch.setattr(attn, name, value)
 
 
 def router_without_bias(model: CausalLM, patch: Patch) -> None:
@@ -139,6 +150,44 @@ def experts_without_bias(model: CausalLM, patch: Patch) -> None:
     bias = _last(model).mlp.experts._parameters["w2_bias"]
     patch.setattr(bias, "data", torch.zeros_like(bias.data))
 
+
+def hidden_states_not_normed(model: CausalLM, patch: Patch) -> None:
+    """The draft takes hidden states as the main model's final norm leaves them."""
+    patch.setattr(_draft(model).hnorm, "forward", lambda x: x.contiguous())
+
+
+def draft_joined_the_other_way_round(model: CausalLM, patch: Patch) -> None:
+    """The draft joins the hidden state with the embedding behind it."""
+    layer = _draft(model)
+    join, width = layer.eh_proj.forward, model.config.hidden_size
+    patch.setattr(layer.eh_proj, "forward", lambda both: join(both.roll(width, 1)))
+
+
+def main_norm_of_drafts(model: CausalLM, patch: Patch) -> None:
+    """Drafts go through the main model's final norm to the head."""
+    patch.setitem(_draft(model).shared_head._modules, "norm", model.model.norm)
+
+
+def drafts_experts_of_the_layer_before(model: CausalLM, patch: Patch) -> None:
+    """The draft's router sends tokens to the last decoder layer's experts."""
+    patch.setitem(_draft(model).mlp._modules, "experts", _last(model).mlp.experts)
+
+
+def draft_absorbed_by_the_layer_before(model: CausalLM, patch: Patch) -> None:
+    """The draft's attention multiplies latents by the last decoder layer's kv_b_proj."""
+    ours, theirs = _draft(model).self_attn.attn, _last(model).self_attn.attn
+    for name in ("w_kc", "w_vc"):
+        patch.setattr(ours.get_parameter(name), "data", theirs.get_parameter(name).data)
+
+
+# Of the module that drafts, `DEEPSEEK`'s.
+DRAFT_FAULTS: list[Fault] = [
+    hidden_states_not_normed,
+    draft_joined_the_other_way_round,
+    main_norm_of_drafts,
+    drafts_experts_of_the_layer_before,
+    draft_absorbed_by_the_layer_before,
+]
 
 FAULTS: list[tuple[dict[str, Any], Fault]] = [
     *(

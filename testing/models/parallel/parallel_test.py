@@ -48,7 +48,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Se
     backend = "nccl" if cuda else "gloo"
     by_rank = run_in_processes(run_rank, RANKS, jobs, cuda, backend=backend, seconds=200)
     yield {
-        name: [sent.seen() for sent in by_case]
+        name: [sent.seen() for (sent,) in by_case]
         for name, *by_case in zip(CASES, *by_rank, strict=True)
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from layers.distributed.parallel_state import destroy_model_parallel, initialize_model_parallel
 from layers.models.load import load_model
-from testing.models.batch import Seen, run, steps
+from testing.models.batch import Seen, previous, run, run_draft, steps, without_last
 
 RANKS = 2
 
@@ -21,11 +22,13 @@ class Job:
     """A folder to load and tokens to run, on all ranks.
 
     experts: ranks that share the experts; 1 splits each of them.
+    drafts: also what the module that drafts makes of the batch.
     """
 
     folder: Path
     ids: list[list[int]]
     experts: int = 1
+    drafts: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,19 @@ class Sent:
         )
 
 
-def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[Sent]:
-    """In a process: each job's batch, in chunks and steps."""
+def run_rank(rank: int, jobs: list[Job], cuda: bool) -> list[list[Sent]]:
+    """In a process: each job's batch in chunks and steps, and what is drafted if it is."""
     torch.set_num_threads(1)
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    seen = []
-    for job in jobs:
-        destroy_model_parallel()
-        initialize_model_parallel(tensor_parallel_size=RANKS, expert_parallel_size=job.experts)
-        ids = [torch.tensor(tokens) for tokens in job.ids]
-        seen.append(Sent.of(run(load_model(job.folder, device=device), ids, steps())))
-    return seen
+    return [[Sent.of(seen) for seen in _seen(job, device)] for job in jobs]
+
+
+def _seen(job: Job, device: torch.device) -> Iterator[Seen]:
+    destroy_model_parallel()
+    initialize_model_parallel(tensor_parallel_size=RANKS, expert_parallel_size=job.experts)
+    ids = [torch.tensor(tokens) for tokens in job.ids]
+    model = load_model(job.folder, device=device)
+    seen = run(model, ids, steps())
+    yield seen
+    if job.drafts:
+        yield run_draft(model, ids, previous(seen), without_last(steps()))
