@@ -166,6 +166,10 @@ def _show_log(home: Home, part: str, lines: int, follow: bool) -> None:
     log = home.logs / f"{part}.log"
     if not log.is_file() or "/" in part:
         known = sorted(path.stem for path in home.logs.glob("*.log"))
+        if not known:
+            raise PlumbError(
+                f"no pool has been up in {home.folder} yet: `plumb pool up` starts one."
+            )
         raise PlumbError(f"no part '{part}' has said anything; there are {', '.join(known)}.")
     with log.open("rb") as stream:
         content = stream.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -27,6 +28,8 @@ from tools.plumb.pool.home import Home
 
 _KEYMAKER = Path(__file__).parent / "engine/keymaker.py"
 _SUPERVISOR = ("-m", "tools.plumb.pool.engine")
+# Of a host's name, between dots.
+_HOST_PART = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _UP_SECONDS = 180.0
 _DOWN_SECONDS = 60.0
 _KILL_SECONDS = 5.0
@@ -215,10 +218,16 @@ def make_keys(
 ) -> list[str]:
     """Makes the keys, or only a token for `user`; returns lines that say what to do with them.
 
-    Raises PlumbError if a name cannot be a file's.
+    Raises PlumbError if a user's name cannot be a file's, or a name is no host's.
     """
     if user is not None and not re.fullmatch(r"[A-Za-z0-9_.@-]{1,64}", user):
         raise PlumbError(f"--token-for {user!r}: wanted letters, digits, '_', '.', '@' or '-'.")
+    for name in names:
+        if not _is_host(name):
+            raise PlumbError(
+                f"HOST {name!r} is no host name or IP address: wanted what clients call this "
+                "machine, such as build.example or 192.0.2.7, each as a word of its own."
+            )
     make_folder(home.folder)
     if user is not None:
         _run_keys({"token": [str(home.keys), user, audience, days]})
@@ -243,6 +252,12 @@ def make_keys(
         'security = "jwt": give clients authority.crt and a token (keys --token-for NAME)',
         "a pool that is up takes new keys after `plumb pool down` and `up`",
     ]
+
+
+def _is_host(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return len(name) <= 253 and all(_HOST_PART.fullmatch(part) for part in name.split("."))
 
 
 def _run_keys(what: dict[str, Any]) -> str:

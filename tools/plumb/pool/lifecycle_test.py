@@ -158,3 +158,26 @@ def test_where_none_is_up_none_ends(tmp_path: Path) -> None:
 def test_a_tokens_name_is_no_path(tmp_path: Path) -> None:
     with pytest.raises(PlumbError, match="wanted letters, digits"):
         lifecycle.make_keys(Home(tmp_path), [], "../alice", "plumbline", 1)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a..b", "build.example,other", "-x", "http://a", "ü.de"])
+def test_a_name_that_is_no_hosts_gets_no_certificate(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PlumbError, match="is no host name or IP address"):
+        lifecycle.make_keys(Home(tmp_path), ["build.example", name], None, "plumbline", 1)
+
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_new_authority_is_said_to_whom_has_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"reason": "the former lacked extensions"}
+    monkeypatch.setattr(lifecycle, "_run_keys", lambda what: said["reason"])
+    names = ["build.example", "192.0.2.7", "::1", "a_b-c"]
+
+    lines = lifecycle.make_keys(Home(tmp_path), names, None, "plumbline", 1)
+    assert any("clients need its certificate again: the former lacked" in line for line in lines)
+
+    said["reason"] = ""
+    lines = lifecycle.make_keys(Home(tmp_path), names, None, "plumbline", 1)
+    assert not any("authority is new" in line for line in lines)
