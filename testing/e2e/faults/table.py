@@ -28,6 +28,8 @@ _HEAD = """\
 | --- | --- | --- | --- | --- |
 """
 README = Path("testing/e2e/checkpoints/README.md")
+# What a failure says besides what was seen.
+_BEHIND = re.compile(r", (?:wanted|as in) ")
 _BETWEEN = re.compile(r"(<!-- faults: begin -->\n).*?(<!-- faults: end -->)", re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def row(fault: Fault | None, smoke: str) -> tuple[str, bool]:
         figures = SMOKES[smoke].figures()
         return f"| {smoke} | | right | {_shown(figures)} | |\n", not figures.failures
     figures = SMOKES[smoke].figures(fault.name)
-    caught = [line.split(",")[0] for line in found_by(fault, figures)]
+    caught = [_BEHIND.split(line)[0] for line in found_by(fault, figures)]
     said = "; ".join(caught) or "**not found**"
     shown = _shown(figures, slow=fault.is_slow)
     return f"| {smoke} | {fault.kind} | `{fault.name}` | {shown} | {said} |\n", bool(caught)
