@@ -186,7 +186,7 @@ def _check_environment(where: str, env: Mapping[str, str]) -> None:
 
 def _server(path: Path, table: Any) -> Server:
     if not isinstance(table, dict):
-        raise PlumbError(f"{path}: server is {table!r}, wanted a table [server].")
+        raise PlumbError(f"{path}: server is {shared.shown(table)}, wanted a table [server].")
     for name, value in table.items():
         kind = _KINDS.get(name)
         if kind is None:
@@ -195,7 +195,7 @@ def _server(path: Path, table: Any) -> Server:
             raise PlumbError(f"{path}: [server] has '{name}', which means nothing: {hint}")
         if type(value) is not kind:
             word = "a whole number" if kind is int else "a text"
-            raise PlumbError(f"{path}: [server] has {name} = {value!r}, wanted {word}.")
+            raise PlumbError(f"{path}: [server] has {name} = {shared.shown(value)}, wanted {word}.")
     server = Server(**table)
     _check(path, server)
     return server
@@ -204,7 +204,8 @@ def _server(path: Path, table: Any) -> Server:
 def _check(path: Path, server: Server) -> None:
     if not 1024 <= server.port <= 65532:
         raise PlumbError(
-            f"{path}: [server] has port = {server.port}, wanted 1024 to 65532: three more follow."
+            f"{path}: [server] has port = {shared.shown(server.port)}, wanted 1024 to 65532: three "
+            "more follow."
         )
     if server.security not in SECURITIES:
         raise PlumbError(
