@@ -90,8 +90,17 @@ def _warn(text: str) -> None:
 
 
 def _start(named: Path | None) -> Path:
-    """The folder that the user means: `named`, where `bazel run` was called, or here."""
-    return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
+    """The folder that the user means: `named`, where `bazel run` was called, or here.
+
+    Raises PlumbError if this one was deleted.
+    """
+    try:
+        return (named or Path(os.environ.get("BUILD_WORKING_DIRECTORY") or Path.cwd())).absolute()
+    except FileNotFoundError as error:
+        raise PlumbError(
+            "the folder that you are in was deleted: change to one that is there.",
+            ExitCode.ENVIRONMENT,
+        ) from error
 
 
 def _loader(workspace: Path | None) -> Loader:

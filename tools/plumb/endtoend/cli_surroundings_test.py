@@ -112,6 +112,24 @@ def test_files_are_named_from_where_bazel_run_was_called(workspace: Workspace) -
     assert asked.returncode == 2 and "pool.toml: pool 1 has no name" in asked.stderr
 
 
+def test_a_folder_that_was_deleted_is_a_sentence(workspace: Workspace) -> None:
+    gone = workspace.root / "gone"
+    gone.mkdir()
+    line = f"rmdir '{gone}'; exec '{sys.executable}' -m tools.plumb plan"
+    result = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=gone,
+        env=workspace.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 36
+    assert result.stderr == (
+        "plumb: the folder that you are in was deleted: change to one that is there.\n"
+    )
+
+
 def test_ctrl_c_while_the_program_loads_is_a_sentence(workspace: Workspace) -> None:
     # A package of that name, found first, sends the signal as the loading comes to it.
     (workspace.root / "jinja2.py").write_text("import os\nos.kill(os.getpid(), 2)\n")
