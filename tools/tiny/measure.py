@@ -21,19 +21,27 @@ from testing.e2e.checkpoints.folders import CHECKPOINTS, digests, folder
 from testing.e2e.checkpoints.reference import load_reference
 from testing.e2e.statistics.bounds import design_effect
 from testing.e2e.tasks.problems import TASKS
+from testing.e2e.tasks.unsure import unsure_problems
 from tools.tiny.data import held_out_texts
 from tools.tiny.drafts import chain_hits, lengths_of
 from tools.tiny.evaluate import right_answers
+from tools.tiny.sameness import same_texts
 from tools.tiny.save import write_json
 
 _SEED = 2_000_003
 _DRAFTS = (1, 2, 3)
+_MOST = 48
 
 
-def measure(name: str, texts: int, drafted: int) -> dict[str, Any]:
-    """{"sha256": of a base's files, "right": {task: [right, of]}, "drafts": {K: …}}.
+def measure(name: str, texts: int, drafted: int, unsure: int) -> dict[str, Any]:
+    """What accuracy.json holds of it.
 
-    texts: to answer; drafted: of these, those of which drafts are followed.
+    {"sha256": of a base's files, "right": {task: [right, of]}} and, of one that drafts,
+    {"unsure": [same, of], "drafts": {K: …}}.
+
+
+    texts: to answer; drafted: of these, those of which drafts are followed; unsure: prompts whose
+        greedy text is looked at.
     """
     place = folder(name)
     model = load_reference(place)
@@ -49,8 +57,18 @@ def measure(name: str, texts: int, drafted: int) -> dict[str, Any]:
     if model.config.get("num_nextn_predict_layers"):
         some = held_out.rows(right.nonzero()[:drafted, 0])
         hits = chain_hits(model, some, max(_DRAFTS))
+        found["unsure"] = _same(place, unsure)
         found["drafts"] = {str(k): _drafts(lengths_of(hits, some, k), k) for k in _DRAFTS}
     return found
+
+
+def _same(place: Path, count: int) -> list[int]:
+    """Greedy texts that stay as they are when values are rounded otherwise, and all."""
+    model, exact = load_reference(place), load_reference(place, rounded=False)
+    tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
+    prompts = [tokenizer.encode(p.prompt).ids for p in unsure_problems(count, _SEED)]
+    same = same_texts(model, exact, prompts, _MOST, model.config["eos_token_id"])
+    return [int(same.sum()), count]
 
 
 def _drafts(answers: list[list[int]], draft_tokens: int) -> dict[str, float]:
@@ -73,12 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=default)
     parser.add_argument("--texts", type=int, default=2048)
     parser.add_argument("--drafted", type=int, default=400)
+    parser.add_argument("--unsure", type=int, default=384)
     parser.add_argument("--only", nargs="+", choices=CHECKPOINTS, default=CHECKPOINTS)
     options = parser.parse_args(arguments)
     found = json.loads(options.output.read_text()) if options.output.exists() else {}
     with torch.inference_mode():
         for name in options.only:
-            found[name] = measure(name, options.texts, options.drafted)
+            found[name] = measure(name, options.texts, options.drafted, options.unsure)
             print(f"{name}: {found[name]}", flush=True)
             write_json(options.output, found)
 

@@ -6,7 +6,8 @@ from testing.e2e.asking.ask import MAX_TOKENS, ask_all
 from testing.e2e.smokes.figures import Figures
 from testing.e2e.smokes.seed import seed, some_problems
 from testing.e2e.smokes.smoke import Smoke
-from testing.e2e.smokes.unsure import greedy_texts, unsure_problems
+from testing.e2e.smokes.unsure import greedy_texts
+from testing.e2e.tasks.unsure import unsure_problems
 from testing.serving.server import Server
 
 REQUESTS = 200
@@ -42,6 +43,6 @@ SMOKE = Smoke(
         *("--max-running", "64", "--kv-tokens", "16384"),
     ),
     examine=examine,
-    # Accuracy, accept length, sameness.
-    assertions=3,
+    # Accuracy, accept length, sameness of the server and of batches.
+    assertions=4,
 )
