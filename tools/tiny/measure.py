@@ -31,13 +31,15 @@ from tools.tiny.save import write_json
 _SEED = 2_000_003
 _DRAFTS = (1, 2, 3)
 _MOST = 48
+_SPECULATED = "mla_moe_mtp_int8_channel"
+"""What mla_int8_mtp_smoke serves, which alone compares texts."""
 
 
 def measure(name: str, texts: int, drafted: int, unsure: int) -> dict[str, Any]:
     """What accuracy.json holds of it.
 
-    {"sha256": of a base's files, "right": {task: [right, of]}} and, of one that drafts,
-    {"unsure": [same, of], "drafts": {K: …}}.
+    {"sha256": of a base's files, "right": {task: [right, of]}}; of one that drafts "drafts" by their
+    number; of the one that is served with drafts "unsure": [same, of].
 
 
     texts: to answer; drafted: of these, those of which drafts are followed; unsure: prompts whose
@@ -57,7 +59,8 @@ def measure(name: str, texts: int, drafted: int, unsure: int) -> dict[str, Any]:
     if model.config.get("num_nextn_predict_layers"):
         some = held_out.rows(right.nonzero()[:drafted, 0])
         hits = chain_hits(model, some, max(_DRAFTS))
-        found["unsure"] = _same(place, unsure)
+        if name == _SPECULATED:
+            found["unsure"] = _same(place, unsure)
         found["drafts"] = {str(k): _drafts(lengths_of(hits, some, k), k) for k in _DRAFTS}
     return found
 
