@@ -38,8 +38,8 @@ _SPECULATED = "mla_moe_mtp_int8_channel"
 def measure(name: str, texts: int, drafted: int, unsure: int) -> dict[str, Any]:
     """What accuracy.json holds of it.
 
-    {"sha256": of a base's files, "right": {task: [right, of]}}; of one that drafts "drafts" by their
-    number; of the one that is served with drafts "unsure": [same, of].
+    {"sha256": of a base's files, "right": {task: [right, of]}}; of one that drafts "drafts" by
+    their number; of the one that is served with drafts "unsure": [same, of].
 
 
     texts: to answer; drafted: of these, those of which drafts are followed; unsure: prompts whose
