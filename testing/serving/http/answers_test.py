@@ -202,8 +202,9 @@ def test_metrics_count_what_happened(server: Server, client: httpx.Client) -> No
     assert server.metric("plumbline_kv_pages_used") == 0
     assert server.metric("plumbline_kv_pages_cached") > 0
     assert server.metric("plumbline_requests_in_flight") == 0
-    if server.metric("plumbline_speculative_drafted_tokens_total"):
+    if drafted := server.metric("plumbline_speculative_drafted_tokens_total"):
         lengths = server.metric("plumbline_speculative_accept_length_sum")
         count = server.metric("plumbline_speculative_accept_length_count")
         accepted = server.metric("plumbline_speculative_accepted_tokens_total")
-        assert accepted == lengths - count > 0
+        # Each verification adds a token of the model's own, unless the text ends before it.
+        assert 0 < lengths - count <= accepted <= min(lengths, drafted)
