@@ -82,10 +82,9 @@ def _special_tokens(config: dict[str, Any], path: Path) -> dict[str, str]:
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    text = _text_of(path)
     try:
-        config = json.loads(_text_of(path))
-    except TokenizerError:
-        raise
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise TokenizerError(f"{path} is no JSON: {error}") from error
     if not isinstance(config, dict):
