@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
@@ -193,6 +194,9 @@ def no_early_exit() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell's background job inherits it: what a test interrupts would run on.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with devices(), no_early_exit():
         status = bazel_main(sys.argv[1:], pytest_main=run_pytest)
     sys.stdout.flush()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.plumb import interrupt
 from tools.plumb.cache import Notify
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.graph import Graph
@@ -233,6 +234,7 @@ def environment() -> dict[str, str]:
 
 
 def _start(command: Sequence[str], workspace: Path, errors: int) -> subprocess.Popen[bytes]:
+    interrupt.check()
     try:
         return subprocess.Popen(
             command,

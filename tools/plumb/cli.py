@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,8 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
-from tools.plumb import cache, streams
-from tools.plumb.errors import ExitCode, PlumbError, Terminated
+from tools.plumb import cache, interrupt, streams
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.revision import Loader
 from tools.plumb.steering.inputs import WORKSPACE_FILES
 from tools.plumb.trees.git import Repository
@@ -199,10 +198,6 @@ def _add_commands(arguments: Sequence[str]) -> None:
             _COMMANDS[name]()
 
 
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise Terminated
-
-
 def _go_where_the_user_is() -> None:
     # `bazel run` starts in the runfiles; a file's name is meant from where it was called.
     called_in = os.environ.get("BUILD_WORKING_DIRECTORY")
@@ -212,7 +207,7 @@ def _go_where_the_user_is() -> None:
 
 def main() -> NoReturn:
     """Runs the command line; every foreseen error becomes a sentence on stderr."""
-    signal.signal(signal.SIGTERM, _terminate)
+    interrupt.install()
     _go_where_the_user_is()
     # A graph is a million objects without cycles, which the collector would visit again and again.
     gc.disable()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.plumb import bazel
+from tools.plumb import bazel, interrupt
 from tools.plumb.answer.report import by_pool
 from tools.plumb.answer.words import counted
 from tools.plumb.cache import Notify
 from tools.plumb.compare.affected import Affected, Comparison
-from tools.plumb.errors import ExitCode, PlumbError, Terminated
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.graph import canonical
 from tools.plumb.pool_options import test_options
 from tools.plumb.pools import CPU, PER_COMMIT
@@ -198,6 +198,7 @@ def _unfinished(results: dict[str, str]) -> set[str]:
 
 
 def _wait(command: list[str], workspace: Path) -> int:
+    interrupt.check()
     # stdout is kept for the answer, which another program may read.
     process = subprocess.Popen(
         command,
@@ -206,15 +207,7 @@ def _wait(command: list[str], workspace: Path) -> int:
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr.fileno() if _has_descriptor() else None,
     )
-    while True:
-        try:
-            return process.wait()
-        except Terminated:
-            # Sent to us alone; Bazel ends its tests and then itself.
-            process.terminate()
-        except KeyboardInterrupt:
-            # The terminal sent the interrupt to Bazel too, which ends its tests and then itself.
-            continue
+    return interrupt.wait(process)
 
 
 def _has_descriptor() -> bool:

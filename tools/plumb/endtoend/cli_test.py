@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.plumb.cli import VERSION
-from tools.plumb.endtoend.fake_workspace import Workspace
+from tools.plumb.endtoend.fake_workspace import PATIENCE, Workspace
 
 
 @pytest.fixture
@@ -213,15 +213,27 @@ def started(workspace: Workspace, *arguments: str, calls: int) -> subprocess.Pop
     process = subprocess.Popen(
         command,
         cwd=workspace.root,
-        env=workspace.environment(),
+        env=workspace.environment() | {"PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    while len(workspace.calls()) < calls and process.poll() is None:
+    end = time.monotonic() + PATIENCE
+    while len(workspace.calls()) < calls and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
+    if len(workspace.calls()) < calls:
+        pytest.fail(f"it has called Bazel for {workspace.calls()}; {said_at_its_end(process)}")
     return process
+
+
+def said_at_its_end(process: subprocess.Popen[str], seconds: float = 0) -> str:
+    """What it said on stderr. One that does not end within `seconds` fails, with its stack."""
+    try:
+        return process.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        pytest.fail(f"it hangs:\n{process.communicate(timeout=20)[1]}")
 
 
 @pytest.mark.parametrize("group", [True, False])
@@ -232,7 +244,7 @@ def test_an_interruption_is_exit_8_and_the_next_run_is_right(
     workspace.write("slow", "")
     process = started(workspace, calls=1)
     (os.killpg if group else os.kill)(process.pid, number)
-    _, errors = process.communicate()
+    errors = said_at_its_end(process, PATIENCE)
 
     assert process.returncode == 8 and errors.endswith("plumb: interrupted\n")
     (workspace.root / "slow").unlink()
@@ -246,7 +258,7 @@ def test_a_termination_reaches_the_bazel_that_runs_tests(workspace: Workspace) -
     workspace.write("slow_test", "")
     process = started(workspace, "--run", calls=3)
     process.terminate()
-    process.communicate(timeout=20)
+    said_at_its_end(process, PATIENCE)
 
     assert workspace.calls()[-1] == "test" and process.returncode != 0
 

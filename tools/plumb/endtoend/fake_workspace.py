@@ -43,6 +43,8 @@ else:
             ]}}}})
         show({{"type": "SOURCE_FILE", "sourceFile": {{"name": "//:" + file.name}}}})
 '''
+# Seconds; a command takes one or two, and one that hangs would take the test's log along.
+PATIENCE = 100
 POLICY = '[[rule]]\npattern = "*.md"\naffects = "nothing"\nreason = "documentation"\n'
 
 
@@ -108,6 +110,7 @@ class Workspace:
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE,
         )
         assert "Traceback" not in result.stderr
         return result

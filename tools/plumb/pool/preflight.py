@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from tools.plumb import bazel
+from tools.plumb import bazel, interrupt
 from tools.plumb.cells.load import of_workspace
 from tools.plumb.cells.model import Test
 from tools.plumb.deps.findings import matches
@@ -215,12 +215,7 @@ def _bazel(command: Sequence[str], workspace: Path) -> int:
         raise PlumbError(
             f"cannot run {command[0]}: {error.strerror}.", ExitCode.ENVIRONMENT
         ) from error
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            # Bazel has it too, and ends its tests and then itself.
-            continue
+    return interrupt.wait(process)
 
 
 def _filters(loader: Loader, asked: Asked) -> str:

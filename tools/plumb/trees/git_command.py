@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.plumb import interrupt
 from tools.plumb.errors import ExitCode, PlumbError
 
 # A checkout of ours must not run the user's hooks, file monitor or sparse rules.
@@ -69,6 +70,7 @@ def start_git(
 def _command(
     arguments: Sequence[str], environment: Mapping[str, str] | None
 ) -> tuple[list[str], dict[str, str]]:
+    interrupt.check()
     options = [part for option in _OPTIONS for part in ("-c", option)]
     variables = {k: v for k, v in os.environ.items() if k not in _LOCAL_VARIABLES}
     variables |= {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
