@@ -15,8 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from tools.plumb import bazel, cache, graph, pools
 from tools.plumb.graph import Graph, Target
+from tools.plumb.head_start import HeadStart, write_steering
 from tools.plumb.incremental import layered, manifest
 from tools.plumb.incremental.graphs import Graphs, Known
 from tools.plumb.incremental.loads import Loads
@@ -102,6 +105,9 @@ class Loader:
     notify: cache.Notify
     many: int = 400
     _known_files: dict[object, _Read] = field(default_factory=dict, repr=False, compare=False)
+    _head_start: HeadStart = field(default_factory=HeadStart, repr=False, compare=False)
+    # Trees of which the checkout holds what steers Bazel, and not yet the rest.
+    _begun: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @cached_property
     def graphs(self) -> Graphs:
@@ -139,18 +145,42 @@ class Loader:
     def reading_ahead(self, tree: Tree) -> Iterator[None]:
         """Reads what is known of `tree` beside what is done within, for `load` to find.
 
-        What goes wrong there is left to `load`, which then meets it and says so.
+        Where nothing is, a Bazel server is started, which `load` will need. What goes wrong there
+        is left to `load`, which then meets it and says so.
         """
 
         def read() -> None:
             with suppress(Exception):
-                self.graphs.find(self._read_files(tree).key)
+                found = self._read_files(tree)
+                if self.graphs.find(found.key) is None and inputs.is_workspace(found.files):
+                    self._begin(tree, found)
 
         # No thread to wait for where the user interrupts.
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
         yield
         thread.join()
+
+    def _begin(self, tree: Tree, read: _Read) -> None:
+        """Has the server start that reads graphs, unless another plumb is at work."""
+        checkout, mark = self._checkout, self.folder / "unfinished"
+        lock = FileLock(self.folder / "lock")
+        with suppress(Timeout), lock.acquire(timeout=0):
+            if mark.exists():
+                return
+            if not checkout.exists():
+                mark.touch()
+                self._begun.add(tree.id)
+                write_steering(read.files, read.steering, checkout)
+            self._head_start.begin(self._own_bazel(), checkout)
+
+    @property
+    def _checkout(self) -> Path:
+        return self.folder / "tree"
+
+    def _own_bazel(self) -> bazel.Bazel:
+        entry = bazel.find_entry(self._checkout, self.workspace)
+        return bazel.Bazel(entry, self.folder / "output_base", short_run=True)
 
     def with_defaults(self, revision: Revision, packages: Collection[str]) -> Revision:
         """The revision with attributes that nobody gave a value in those of `packages` it has."""
@@ -250,10 +280,9 @@ class Loader:
 
     def _query(self, tree: Tree, *, defaults: bool, packages: Sequence[str] | None = None) -> Graph:
         self._check_out(tree, self.folder)
-        checkout = self.folder / "tree"
-        entry = bazel.find_entry(checkout, self.workspace)
-        made = bazel.Bazel(entry, self.folder / "output_base", short_run=True)
-        found = made.graph(checkout, self.notify, defaults=defaults, packages=packages)
+        self._head_start.end()
+        made = self._own_bazel()
+        found = made.graph(self._checkout, self.notify, defaults=defaults, packages=packages)
         read = self._read_files(tree)
         # Of a BUILD.bazel, Bazel does not say what it loads.
         silent = [n for n in read.manifest.packages if f"{n}:BUILD.bazel" in found.targets]
@@ -263,12 +292,13 @@ class Loader:
     def _check_out(self, tree: Tree, place: Path) -> None:
         # The mark outlives an interruption, after which the folder cannot be trusted.
         checkout, index, mark = place / "tree", place / "index", place / "unfinished"
-        if mark.exists():
+        if mark.exists() and not (place == self.folder and tree.id in self._begun):
             shutil.rmtree(checkout, ignore_errors=True)
             index.unlink(missing_ok=True)
         mark.touch()
         self.repository.check_out(tree, checkout, index)
         mark.unlink()
+        self._begun.clear()
 
 
 def _few(known: Known, other: Manifest) -> set[str] | None:

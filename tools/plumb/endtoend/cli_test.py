@@ -55,6 +55,15 @@ def test_a_source_edit_asks_bazel_once_and_then_never(workspace: Workspace) -> N
     assert workspace.calls() == ["query"]
 
 
+def test_the_server_of_a_first_question_starts_early_and_once(workspace: Workspace) -> None:
+    for text in "23":
+        workspace.write("one.test", text)
+        assert workspace.plumb("affected", "--base", "HEAD").returncode == 0
+    (checkout,) = workspace.caches.glob("plumbline/plumb/*/tree")
+
+    assert workspace.servers() == [str(checkout)]
+
+
 def test_json_is_alone_on_stdout(workspace: Workspace) -> None:
     workspace.write("one.test", "2")
 

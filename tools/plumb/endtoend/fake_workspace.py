@@ -14,6 +14,11 @@ root = pathlib.Path.cwd()
 if sys.argv[1:] == ["--version"]:
     sys.exit(print("bazel 7.7.1"))
 command = [a for a in sys.argv[1:] if not a.startswith("-")][0]
+if command == "version":
+    # Asked to start a server; there is none.
+    with open({log!r} + ".servers", "a") as log:
+        print(root, file=log)
+    sys.exit()
 with open({log!r}, "a") as log:
     log.write(command + "\\n")
 while (root / "slow").exists():
@@ -114,6 +119,11 @@ class Workspace:
         )
         assert "Traceback" not in result.stderr
         return result
+
+    def servers(self) -> list[str]:
+        """The folders in which the stand-in was asked to start a server, and no more."""
+        started = self.log.with_name(f"{self.log.name}.servers")
+        return started.read_text().split() if started.exists() else []
 
     def calls(self) -> list[str]:
         """The commands that the stand-in was given."""
