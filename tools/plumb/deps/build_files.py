@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tools.plumb import graph
+from tools.plumb.starlark import syntax
 
 _KEEP = re.compile(r"#\s*plumb:\s*keep\b[,:]?\s*(?P<reason>.*?)\s*$")
 
@@ -53,7 +54,7 @@ def read(source: str, package: str) -> tuple[Call, ...]:
     """The calls with a `name` in a BUILD file's text. Raises SyntaxError if it is no Python."""
     comments = _comments(source)
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(syntax.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             arguments = {k.arg: k.value for k in node.keywords if k.arg}
             if "name" in arguments:

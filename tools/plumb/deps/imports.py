@@ -10,6 +10,8 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+from tools.plumb.starlark import syntax
+
 _MODULE = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 _MENTION = re.compile(r"^([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?::\w+)?$")
 # Calls that import the module that their first argument names.
@@ -66,7 +68,8 @@ def read(source: str, path: str) -> Imports:
     Raises SyntaxError if Python cannot parse it.
     """
     reader = _Reader(_package(path))
-    reader.visit(ast.parse(source))
+    with syntax.visiting():
+        reader.visit(syntax.parse(source))
     return Imports(tuple(reader.found), tuple(reader.dynamic))
 
 

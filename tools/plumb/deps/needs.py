@@ -61,6 +61,8 @@ class Reader:
         if path not in self._imports:
             try:
                 self._imports[path] = imports.read(self.workspace.text(path), path)
+                # Also of what the paths that it names would say, which goes deeper.
+                paths.read(self.workspace.text(path), path)
             except SyntaxError as error:
                 self._imports[path] = error
         return self._imports[path]

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tools.plumb.starlark import syntax
+
 _SAME = frozenset({"resolve", "absolute", "expanduser", "as_posix", "__str__"})
 _SAME_OS = frozenset({"abspath", "realpath", "normpath", "str", "fspath"})
 # Without one of these, a file names no path that is understood here.
@@ -40,9 +42,10 @@ def read(source: str, path: str) -> tuple[Read, ...]:
     """
     if not _READS.search(source):
         return ()
-    tree = ast.parse(source)
+    tree = syntax.parse(source)
     finder = _Finder(path)
-    finder.enter(tree.body, {**_attributes(tree, finder)})
+    with syntax.visiting():
+        finder.enter(tree.body, {**_attributes(tree, finder)})
     return tuple(sorted(set(finder.found), key=lambda found: (found.line, found.path)))
 
 

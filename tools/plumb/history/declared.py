@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tools.plumb.cells.model import Test
 from tools.plumb.deps.calls import Declared
 from tools.plumb.history.summary import Seconds, Summary
+from tools.plumb.starlark import syntax
 
 _TAG = re.compile(r"seconds:\d+")
 
@@ -123,7 +124,7 @@ def _edit(
 
 
 def _arguments(source: str, call: Declared) -> dict[str, ast.expr]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(syntax.parse(source)):
         if isinstance(node, ast.Call) and call.call and node.lineno == call.call.line:
             return {k.arg: k.value for k in node.keywords if k.arg}
     return {}

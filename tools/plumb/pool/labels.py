@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from tools.plumb.errors import ExitCode, PlumbError
+from tools.plumb.starlark import syntax
 
 PATH = Path("testing/pools.bzl")
 
@@ -25,7 +26,7 @@ def declared(workspace: Path) -> dict[str, str]:
     except OSError as error:
         raise PlumbError(f"cannot read {file}: {error.strerror}.", ExitCode.ENVIRONMENT) from error
     try:
-        found = _pools(ast.parse(text))
+        found = _pools(syntax.parse(text))
     except (SyntaxError, ValueError) as error:
         raise PlumbError(
             f'{file} cannot be read: {error}; wanted POOLS = {{"name": struct(arch = "sm90", …)}}.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tools.plumb.errors import PlumbError
+from tools.plumb.starlark import syntax
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -15,12 +16,11 @@ def parse(text: str, path: str) -> ast.Module:
     Comments, layout and quotes are gone with the text. Raises PlumbError naming path and line.
     """
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None) or 1
+        tree = syntax.parse(text)
+    except SyntaxError as error:
         raise PlumbError(
-            f"{path}, line {line}: no Python that this interpreter reads ({error.args[0]}); mend "
-            "the file, or leave its target out."
+            f"{path}, line {error.lineno}: no Python that this interpreter reads "
+            f"({error.args[0]}); mend the file, or leave its target out."
         ) from error
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | Definition):
