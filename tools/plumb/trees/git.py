@@ -79,9 +79,11 @@ class Repository:
         """The workspace's tree at `revision`. Raises PlumbError if git does not know it."""
         # In two steps, since what follows a colon, as in HEAD:lib, is a path to its end.
         named = self._object(revision)
-        tree = self._object(f"{named}^{{tree}}") if named else None
-        if tree is None:
+        if named is None:
             raise PlumbError(self._unknown_revision(revision))
+        tree = self._object(f"{named}^{{tree}}")
+        if tree is None:
+            raise self._no_tree(revision, named)
         return self._below_prefix(Tree(tree, revision))
 
     def merge_base(self, base: str, head: str) -> str:
@@ -259,6 +261,18 @@ class Repository:
         # The workspace did not exist yet: an empty tree, which has no WORKSPACE file.
         empty = self._run("hash-object", "-t", "tree", "--stdin", environment=tree.environment)
         return Tree(empty.stdout.decode().strip(), tree.name, tree.environment)
+
+    def _no_tree(self, revision: str, named: str) -> PlumbError:
+        kind = self._run("cat-file", "-t", f"{named}^{{}}", check=False).stdout.decode().strip()
+        if kind == "blob":
+            return PlumbError(
+                f"'{revision}' is a file's content; name a commit, a tag, a branch or a tree."
+            )
+        return PlumbError(
+            f"git cannot read the files of '{revision}' ({named[:12]}): its repository lacks "
+            "objects, or they are damaged; `git fsck` says which.",
+            ExitCode.ENVIRONMENT,
+        )
 
     def _unknown_revision(self, revision: str) -> str:
         if self._is_shallow():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.plumb.errors import PlumbError
+from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.trees.files import FileTable
 from tools.plumb.trees.git import Repository
 
@@ -214,7 +214,30 @@ def test_the_working_tree_can_be_checked_out(clone: Path, tmp_path: Path) -> Non
     assert (tmp_path / "out" / "new").read_text() == "n"
 
 
-@pytest.mark.parametrize("revision", ["nowhere", "HEAD~9", "--help", "HEAD:run.sh", ""])
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_commit_whose_files_are_damaged_or_gone_is_no_unknown_one(
+    clone: Path, damaged: bool
+) -> None:
+    tree = git(clone, "rev-parse", "HEAD^{tree}")
+    blob = clone / ".git/objects" / tree[:2] / tree[2:]
+    blob.chmod(0o644)
+    blob.write_bytes(b"garbage") if damaged else blob.unlink()
+
+    commit = git(clone, "rev-parse", "HEAD")
+    said = rf"cannot read the files of 'HEAD' \({commit[:12]}\).*git fsck"
+    with pytest.raises(PlumbError, match=said) as raised:
+        Repository.find(clone).tree_of("HEAD")
+    assert raised.value.code == ExitCode.ENVIRONMENT
+
+
+def test_a_files_content_is_no_revision(clone: Path) -> None:
+    git(clone, "tag", "-a", "-m", "x", "of_a_file", "HEAD:hidden")
+    for revision in ("HEAD:hidden", "of_a_file"):
+        with pytest.raises(PlumbError, match=f"'{revision}' is a file's content"):
+            Repository.find(clone).tree_of(revision)
+
+
+@pytest.mark.parametrize("revision", ["nowhere", "HEAD~9", "--help", ""])
 def test_an_unknown_revision_is_one_sentence(clone: Path, revision: str) -> None:
     with pytest.raises(PlumbError, match="is not a commit"):
         Repository.find(clone).tree_of(revision)
