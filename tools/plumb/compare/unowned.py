@@ -65,6 +65,8 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "reason": str,
     "even_if_owned": bool,
 }
+_NEEDED = ("pattern", "affects", "reason")
+_FORM = "An entry is [[rule]] with pattern, affects, reason and perhaps even_if_owned."
 
 
 def policy_of(files: FileTable) -> tuple[Rule, ...]:
@@ -78,21 +80,28 @@ def policy_of(files: FileTable) -> tuple[Rule, ...]:
 def parse_policy(text: str) -> tuple[Rule, ...]:
     """The rules in `text`. Raises PlumbError naming the entry that cannot be understood."""
     try:
-        entries = tomllib.loads(text).get("rule", [])
-        rules = tuple(Rule(**_hashable(entry)) for entry in entries)
-    except (ValueError, RecursionError, TypeError, AttributeError) as error:
-        raise PlumbError(
-            f"{POLICY_PATH} cannot be read: {error}. "
-            "An entry is [[rule]] with pattern, affects, reason and perhaps even_if_owned."
-        ) from error
-    for number, rule in enumerate(rules, 1):
-        _check_kinds(rule, number)
-        _check_affects(rule)
-    return rules
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PlumbError(f"{POLICY_PATH} cannot be read: {error}. {_FORM}") from error
+    others = sorted(found.keys() - {"rule"})
+    if others:
+        raise PlumbError(f"{POLICY_PATH} says '{others[0]}', which is no part of a policy. {_FORM}")
+    entries = found.get("rule", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise PlumbError(f"{POLICY_PATH} has a 'rule' that is no table. {_FORM}")
+    return tuple(_rule(number, entry) for number, entry in enumerate(entries, 1))
 
 
-def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+def _rule(number: int, entry: dict[str, Any]) -> Rule:
+    unknown, missing = sorted(entry.keys() - _KINDS.keys()), [k for k in _NEEDED if k not in entry]
+    if unknown:
+        raise PlumbError(f"{POLICY_PATH}: rule {number} says '{unknown[0]}'. {_FORM}")
+    if missing:
+        raise PlumbError(f"{POLICY_PATH}: rule {number} lacks '{missing[0]}'. {_FORM}")
+    rule = Rule(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+    _check_kinds(rule, number)
+    _check_affects(rule)
+    return rule
 
 
 def _check_affects(rule: Rule) -> None:

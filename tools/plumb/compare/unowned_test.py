@@ -107,7 +107,10 @@ def test_this_repositorys_policy_can_be_read() -> None:
         ("[[rule]", "cannot be read"),
         (f"x = {'9' * 5000}", "cannot be read"),
         (f"x = {'[' * 5000}{']' * 5000}", "cannot be read"),
-        ('[[rule]]\npatern = "x"\n', "patern"),
+        ('[[rule]]\npatern = "x"\n', "rule 1 says 'patern'. An entry is [[rule]] with pattern,"),
+        ('[[rule]]\npattern = "x"\naffects = "nothing"\n', "rule 1 lacks 'reason'"),
+        ('[[rules]]\npattern = "x"\n', "says 'rules', which is no part of a policy"),
+        ("rule = [5]", "has a 'rule' that is no table"),
         (
             '[[rule]]\npattern = 5\naffects = "nothing"\nreason = ""\n',
             "rule 1 has pattern = 5; write a string",
@@ -116,7 +119,7 @@ def test_this_repositorys_policy_can_be_read() -> None:
             '[[rule]]\npattern = "x"\naffects = "nothing"\nreason = ""\neven_if_owned = "no"\n',
             "rule 1 has even_if_owned = 'no'; write true or false",
         ),
-        ("rule = 5", "cannot be read"),
+        ("rule = 5", "has a 'rule' that is no table"),
         ('[[rule]]\npattern = "x"\naffects = "some"\nreason = ""\n', "'x' says affects = 'some'"),
     ],
 )
