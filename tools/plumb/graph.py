@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -115,6 +115,11 @@ class Index(Mapping[str, Target]):
         """Labels of the rules whose class `wanted` takes."""
         return (label for label, t in self.items() if t.kind == RULE and wanted(t.rule_class))
 
+    @cached_property
+    def tests(self) -> Sequence[str]:
+        """Labels of the test targets, in any order."""
+        return [*self.of_class(is_test_class)]
+
     def with_trait(self, trait: int) -> Iterator[str]:
         """Labels of the rules that have the trait."""
         return (label for label, t in self.items() if t.kind == RULE and t.has(trait))
@@ -134,6 +139,10 @@ class Index(Mapping[str, Target]):
         Targets that say the same may share one mapping.
         """
         return self[label].attributes
+
+    def said_of(self, labels: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """What `said` says of each of `labels`, all of which are here."""
+        return [self.said(label) for label in labels]
 
 
 class _Plain(Index):
@@ -179,7 +188,7 @@ class Graph:
     @cached_property
     def test_labels(self) -> list[str]:
         """Labels of the test targets, sorted."""
-        return sorted(self.index.of_class(is_test_class))
+        return sorted(self.index.tests)
 
     def tests_of_all(self) -> list[Target]:
         """The tests that `bazel test //...` runs, sorted by label."""
@@ -200,10 +209,16 @@ class Graph:
                 target = self.targets.get(label)
                 if target is not None and target.rule_class == SUITE:
                     suites.append(target)
-        return [n for n in self.test_labels if n in listed or not self._is_manual(n)]
+        tests = self.test_labels
+        said = self.index.said_of(tests)
+        manual = tagged(said, "manual")
+        return [n for n, it in zip(tests, said, strict=True) if id(it) not in manual or n in listed]
 
-    def _is_manual(self, label: str) -> bool:
-        return "manual" in (self.index.said(label).get("tags") or ())
+
+def tagged(said: Iterable[Mapping[str, Any]], tag: str) -> set[int]:
+    """The id() of each of `said` whose tags hold `tag`: one look for all tests that share one."""
+    apart = {id(one): one for one in said}
+    return {number for number, one in apart.items() if tag in (one.get("tags") or ())}
 
 
 def is_test_class(name: str) -> bool:

@@ -69,8 +69,8 @@ class Revision:
         # Tests that say the same share one table, which stands beside its number: that could else
         # come to mean another one.
         known: dict[int, tuple[object, pools.Placement]] = {}
-        for label in self.graph.test_labels:
-            said = index.said(label)
+        tests = self.graph.test_labels
+        for label, said in zip(tests, index.said_of(tests), strict=True):
             if id(said) not in known:
                 known[id(said)] = said, self.placement(self.graph.targets[label])
             found[label] = known[id(said)][1]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tools.plumb import pools
 from tools.plumb.compare.digest import Digests
 from tools.plumb.compare.why import Chain, Tracer
+from tools.plumb.graph import Graph
 from tools.plumb.options import rc, reach
 from tools.plumb.revision import Revision
 from tools.plumb.steering import inputs
@@ -30,6 +31,11 @@ class Tracers:
         self._tracers: dict[str, Tracer] = {}
         self._by_pool: dict[str, Tracer] = {}
         self._by_config: dict[tuple[str, ...], Tracer] = {}
+
+    @property
+    def head(self) -> Graph:
+        """The target graph of the head."""
+        return self._head.graph
 
     def of(self, label: str) -> Tracer:
         """The tracer for `label`: a test, or what has no pool and so no config of its own."""

@@ -98,7 +98,8 @@ def _rule(number: int, entry: dict[str, Any]) -> Rule:
         raise PlumbError(f"{POLICY_PATH}: rule {number} says '{unknown[0]}'. {_FORM}")
     if missing:
         raise PlumbError(f"{POLICY_PATH}: rule {number} lacks '{missing[0]}'. {_FORM}")
-    rule = Rule(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    rule = Rule(**values)
     _check_kinds(rule, number)
     _check_affects(rule)
     return rule

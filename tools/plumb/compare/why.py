@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -52,7 +52,11 @@ class Tracer:
 
     def changed(self, label: str) -> bool:
         """True if the target or anything below it differs, or only one revision has it."""
-        return label in self._nearest()
+        return label in self.all_changed()
+
+    def all_changed(self) -> Set[str]:
+        """The labels that have changed, as `changed` says of one."""
+        return self._nearest().keys()
 
     def start(self, label: str) -> str:
         """Where the chain of `label` starts, which must have changed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from tools.plumb.graph import RULE, SOURCE, Graph, Index, Target, package_of
+from tools.plumb.graph import RULE, SOURCE, Graph, Index, Target, package_of, source_path
 
 Packages = Mapping[str, Mapping[str, Target]]
 
@@ -62,6 +62,29 @@ class Layered(Index):
         """As in Index."""
         own = self.packages.get(package_of(label))
         return self.root.said(label) if own is None else own[label].attributes
+
+    def said_of(self, labels: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """As in Index."""
+        shared = iter(self.root.said_of([*filter(self._is_shared, labels)]))
+        return [
+            next(shared) if own is None else own[label].attributes
+            for label in labels
+            for own in (self.packages.get(package_of(label)),)
+        ]
+
+    @cached_property
+    def tests(self) -> Sequence[str]:
+        """As in Index."""
+        # Of the root they are looked for once, for both revisions.
+        shared = filter(self._is_shared, self.root.tests)
+        return [*shared, *(target.label for target in self._own() if target.is_test)]
+
+    @cached_property
+    def source_paths(self) -> Mapping[str, str]:
+        """As in Index."""
+        shared, own = self.root.source_paths.items(), self._own()
+        found = {path: label for path, label in shared if self._is_shared(label)}
+        return found | {source_path(t.label) or "": t.label for t in own if t.kind == SOURCE}
 
     def sources(self) -> Iterator[str]:
         """As in Index."""

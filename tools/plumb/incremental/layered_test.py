@@ -42,6 +42,10 @@ def test_it_answers_as_a_graph_made_at_once(over_root: Graph) -> None:
         assert {*layers.users(label)} == {*plain.users(label)}, label
     for label in plain:
         assert dict(layers.said(label)) == dict(plain.said(label))
+    # In an order where packages of both follow each other.
+    mixed = ["//b:t", "//a:t", "//b:l", "//c:l", "//b:n.py", "//a:l"]
+    assert [dict(one) for one in layers.said_of(mixed)] == [dict(plain.said(n)) for n in mixed]
+    assert sorted(layers.tests) == sorted(plain.tests) == ["//a:t", "//b:t"]
     assert {*layers.sources()} == {*plain.sources()}
     assert layers.source_paths == plain.source_paths
     assert {*layers.of_class("py_test".__eq__)} == {*plain.of_class("py_test".__eq__)}

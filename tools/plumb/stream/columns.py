@@ -7,7 +7,7 @@ Bazel takes to load one package anew.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -129,6 +129,12 @@ class Lazy(Index):
     def said(self, label: str) -> Mapping[str, Any]:
         """As in Index."""
         return self.columns.tables[self.columns.known[self._position(label)]]
+
+    def said_of(self, labels: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """As in Index."""
+        tables, known = self.columns.tables, self.columns.known
+        numbers, positions = self._numbers, self._positions
+        return [tables[known[positions[numbers[label]]]] for label in labels]
 
     def sources(self) -> Iterator[str]:
         """As in Index."""
