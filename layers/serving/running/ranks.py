@@ -33,11 +33,11 @@ class DraftNext(msgspec.Struct, frozen=True, tag="draft_next"):
     batch: Batch
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
+class KernelsReady(msgspec.Struct, frozen=True, tag="kernels_ready"):
     """All kernels should be there by now."""
 
 
-ToRank = Target | DraftFirst | DraftNext | Ready | Stop
+ToRank = Target | DraftFirst | DraftNext | KernelsReady | Stop
 
 
 class RankGroup:
@@ -72,7 +72,7 @@ class RankGroup:
 
     def ready(self) -> None:
         """Tells the other ranks that no kernel should be new to them any more."""
-        self._tell(Ready())
+        self._tell(KernelsReady())
 
     def stop(self) -> None:
         """Ends the other ranks."""
@@ -108,7 +108,7 @@ def follow(
             runner.draft_first(command.input_ids, command.rows)
         elif isinstance(command, DraftNext):
             runner.draft_next(command.batch)
-        elif isinstance(command, Ready):
+        elif isinstance(command, KernelsReady):
             kernels.expect_no_more()
         else:
             return
