@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from layers.models.config.base import ModelConfig
+from layers.models.errors import ModelConfigError
 from layers.norm.rms_norm import RMSNorm
 from layers.quantization.base import QuantizationConfig
 from layers.rotary.embedding import RotaryEmbedding
@@ -65,11 +67,25 @@ class Build:
         )
 
     def rotary(self, config: ModelConfig, rotary_dim: int, style: str) -> RotaryEmbedding:
-        """The table that all layers share."""
+        """The table that all layers share; on the meta device of one row, as nothing reads it.
+
+        Raises:
+            ModelConfigError: the table does not fit into the machine's memory.
+        """
+        rows = 1 if self.device.type == "meta" else config.max_position
+        # Of the angles in float64, cos and sin of them, and both in float32.
+        needed = rows * rotary_dim // 2 * 32
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > memory:
+            raise ModelConfigError(
+                f"max_position_embeddings is {config.max_position}, whose table of rotations takes "
+                f"{needed:,} bytes to make, and this machine has {memory:,} in all: wanted "
+                f"{memory // (rotary_dim // 2 * 32)} at most. Lower it in config.json."
+            )
         return RotaryEmbedding(
             rotary_dim,
             config.rope_theta,
-            config.max_position,
+            rows,
             style,
             config.rope_scaling,
             device=self.device,

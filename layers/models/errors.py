@@ -2,6 +2,8 @@
 
 # Of a checkpoint of another model all tensors are wrong, each kind in its own way.
 SHOWN = 100
+# What Python raises over a value of another type or size than a key's, where no reader looked.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
 
 
 class ModelConfigError(ValueError):

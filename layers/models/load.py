@@ -15,9 +15,11 @@ from layers.models.checkpoint.cache_scales import incomplete_cache_scales, load_
 from layers.models.checkpoint.check import problems_of
 from layers.models.checkpoint.files import CheckpointFiles
 from layers.models.config.base import DTYPES, ModelConfig
+from layers.models.config.counts import check_counts
+from layers.models.config.keys import Keys
 from layers.models.config.read import read_config
 from layers.models.deepseek import deepseek
-from layers.models.errors import CheckpointError, ModelConfigError
+from layers.models.errors import UNREADABLE, CheckpointError, ModelConfigError
 from layers.models.gpt_oss import gpt_oss
 from layers.models.llama import llama
 from layers.models.names import PACKED_MODULES
@@ -117,6 +119,13 @@ def _load(model: CausalLM, files: CheckpointFiles, wanted: CausalLM, folder: Pat
 
 def _check(build: Build, config: ModelConfig, files: CheckpointFiles, folder: Path) -> CausalLM:
     """The model on the meta device, whose tensors the folder has."""
+    try:
+        check_counts(Keys.read(Path(folder) / "config.json"), files.tensors)
+    except ModelConfigError as error:
+        # What a file lacks that cannot be read is no fault of the config.
+        if files.problems:
+            raise CheckpointError(str(folder), files.problems) from error
+        raise
     model = _built(build, config)
     absent = incomplete_cache_scales(files, model.attentions()) if config.has_cache_scales else []
     problems = problems_of(files, model.wanted_tensors(), model.spare_tensors(), absent)
@@ -146,6 +155,11 @@ def _built(build: Build, config: ModelConfig) -> CausalLM:
     except ValueError as error:
         raise ModelConfigError(
             f"the model cannot be built as config.json has it: {error}"
+        ) from error
+    except UNREADABLE as error:
+        raise ModelConfigError(
+            f"the model cannot be built as config.json has it ({type(error).__name__}: {error}). "
+            f"Correct it, quantization_config above all."
         ) from error
 
 

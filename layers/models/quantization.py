@@ -20,7 +20,8 @@ import layers.quantization.mxfp4
 import layers.quantization.mxfp8
 import layers.quantization.w8a8_fp8
 import layers.quantization.w8a8_int8  # noqa: F401
-from layers.models.errors import ModelConfigError
+from layers.models.config.keys import shown
+from layers.models.errors import UNREADABLE, ModelConfigError
 from layers.quantization.base import QuantizationConfig
 from layers.quantization.registry import get_quantization_config
 
@@ -47,12 +48,22 @@ def quantization_of(
         raise ModelConfigError(
             "quantization_config has no quant_method, wanted a name, such as 'fp8'. Add it."
         )
+    if not isinstance(method, str):
+        raise ModelConfigError(
+            f"quantization_config: quant_method is {shown(method)}, wanted a name, such as 'fp8'. "
+            f"Correct it."
+        )
     if method == "modelopt" and _algorithm(config) == "FP8":
         method = "modelopt_fp8"
     try:
         made = get_quantization_config(method).from_config(config, backend=backend)
     except ValueError as error:
         raise ModelConfigError(f"quantization_config: {error}") from error
+    except UNREADABLE as error:
+        raise ModelConfigError(
+            f"quantization_config: method '{method}' cannot take the values of its keys "
+            f"({type(error).__name__}: {error}). Correct them, as the method's own files have them."
+        ) from error
     made.packed_modules_mapping = {fused: tuple(parts) for fused, parts in packed_modules.items()}
     return made
 

@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from layers.serving.options import OptionError, Options, parse
+from layers.models.config.counts import check_settings
+from layers.models.errors import ModelConfigError
+from layers.serving.options import DEFAULT_LOADER, OptionError, Options, parse
 from layers.serving.tokenizing.chat_template import ChatTemplate, ChatTemplateError
 from layers.serving.tokenizing.files import TokenizerError, read_tokenizer
 from layers.serving.workers.endpoints import Endpoints
@@ -33,10 +35,13 @@ def main(arguments: Sequence[str]) -> int:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     try:
         options = parse(arguments)
+        # What keeps a loader busy for ever is said before there is one; it says all else itself.
+        if options.loader == DEFAULT_LOADER:
+            check_settings(options.model)
         files = read_tokenizer(options.model)
         # Workers make their own; one that cannot be made is said here, where the user is told.
         ChatTemplate(files.chat_template, files.special_tokens)
-    except (ChatTemplateError, OptionError, TokenizerError) as error:
+    except (ChatTemplateError, ModelConfigError, OptionError, TokenizerError) as error:
         return _complain(error)
     folder = _scratch()
     try:

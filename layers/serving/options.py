@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+DEFAULT_LOADER = "layers.models.load:load_model"
+
 
 class OptionError(ValueError):
     """Options that contradict each other or the machine."""
@@ -184,8 +186,7 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
     add("--torch-threads", type=int, help="of each rank; by default the cores over the ranks")
     add("--no-warm-up", dest="warm_up", action="store_false", help="compile kernels when called")
     add("--no-cuda-graphs", dest="cuda_graphs", action="store_false", help="decode from Python")
-    default = "layers.models.load:load_model"
-    add("--loader", default=default, help="MODULE:FUNCTION that loads the model's folder")
+    add("--loader", default=DEFAULT_LOADER, help="MODULE:FUNCTION that loads the model's folder")
 
 
 def _add_scheduling(parser: argparse.ArgumentParser) -> None:

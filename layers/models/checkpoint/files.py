@@ -66,6 +66,7 @@ class CheckpointFiles:
         self.tensors: dict[str, StoredTensor] = {}
         self.problems: list[str] = []
         self._twice: list[Finding] = []
+        self._whole: set[str] = set()
         index = self.folder / INDEX
         if index.exists():
             self._read_index(index)
@@ -106,7 +107,7 @@ class CheckpointFiles:
         findings = []
         for name, file in weight_map.items():
             found = self.tensors.get(name)
-            if found is None and (self.folder / file).exists() and file not in self._damaged:
+            if found is None and file in self._whole:
                 said = f"{INDEX} has '{name}' in '{file}', which lacks it"
                 findings.append(Finding(name, f"in {INDEX}, but not in their files", said))
             elif found is not None and found.file != file:
@@ -118,22 +119,22 @@ class CheckpointFiles:
                 findings.append(Finding(name, f"in files, but not in {INDEX}", said))
         self.problems += sentences(findings)
 
-    @property
-    def _damaged(self) -> set[str]:
-        return {p.split("'")[1] for p in self.problems if "cannot be read" in p}
-
     def _read_file(self, file: str) -> None:
         path = self.folder / file
-        if Path(file).name != file:
+        if Path(file).name != file or not _is_name(file):
             self.problems.append(f"{INDEX} names '{file}', wanted a file of its own folder")
             return
         if not path.exists():
             self.problems.append(f"'{file}' is missing, though {INDEX} names it")
             return
+        if not path.is_file():
+            self.problems.append(f"'{file}' is no file, wanted one of safetensors")
+            return
         try:
             with _opened(path) as opened:
                 for name in opened.keys():  # noqa: SIM118 it is no dict
                     self._add(file, name, opened.get_slice(name))
+            self._whole.add(file)
         except (SafetensorError, OSError) as error:
             size = path.stat().st_size
             self.problems.append(f"'{file}' cannot be read, {size} bytes long: {error}")
@@ -150,3 +151,12 @@ class CheckpointFiles:
 
 def _opened(path: Path) -> Any:
     return safe_open(path, framework="pt", device="cpu")
+
+
+def _is_name(file: str) -> bool:
+    """Whether a file can be called so: systems take 255 bytes of UTF-8, none of them 0."""
+    return "\0" not in file and len(file.encode(errors="replace")) < 256 and _is_utf8(file)
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

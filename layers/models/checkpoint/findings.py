@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # Tensors whose names differ in numbers alone are named one by one up to this many.
 IN_FULL = 10
 _RUNS = 4
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_NUMBER = re.compile(r"(?<=\.)[0-9]{1,9}(?=\.)")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,16 @@ from typing import Any, Self
 import torch
 
 from layers.models.config.cache_scheme import has_cache_scales
-from layers.models.config.keys import Keys
+from layers.models.config.keys import Keys, shown
 from layers.models.errors import ModelConfigError
 from layers.rotary.scaling import RotaryScaling, scaling_from_config
 
+_ROPE_TYPES = ("rope_type", "type")
+_ROPE_NUMBERS = (
+    *("factor", "original_max_position_embeddings", "beta_fast", "beta_slow"),
+    *("mscale", "mscale_all_dim", "low_freq_factor", "high_freq_factor"),
+)
+_MOST_OF_ROPE = 2**31 - 1
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -102,16 +108,36 @@ def _rope(keys: Keys) -> tuple[float, RotaryScaling | None]:
     name = "rope_parameters" if keys.inner("rope_parameters") else "rope_scaling"
     found = dict(keys.inner(name) or {})
     inner = Keys(keys.path, found)
+    _check_rope(keys, name, found)
     theta = inner.number("rope_theta") if "rope_theta" in found else keys.number("rope_theta", 1e4)
     if found.get("attention_factor") is not None:
         raise keys.wrong(name, "one without attention_factor: it follows from the factor")
     if "original_max_position_embeddings" not in found:
         given = keys.values.get("original_max_position_embeddings")
         found |= {} if given is None else {"original_max_position_embeddings": given}
+        _check_rope(keys, name, found)
+    # Pairs of slow and fast dimensions are told by its logarithm.
+    if theta <= 1:
+        raise (inner if "rope_theta" in found else keys).wrong("rope_theta", "a number above 1")
     try:
         return theta, scaling_from_config(found or None)
     except ValueError as error:
         raise ModelConfigError(f"'{keys.path}': {error}") from error
+
+
+def _check_rope(keys: Keys, name: str, found: Mapping[str, Any]) -> None:
+    """A scaling's numbers are such that float64 can compute with them, and its type is a name."""
+    for key, value in found.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key in _ROPE_TYPES and not isinstance(value, str):
+            wanted = "a name, such as 'yarn'"
+        elif key in _ROPE_NUMBERS and not (is_number and 0 <= value <= _MOST_OF_ROPE):
+            wanted = f"a number from 0 to {_MOST_OF_ROPE}"
+        else:
+            continue
+        raise ModelConfigError(
+            f"'{keys.path}': {key} of {name} is {shown(value)}, wanted {wanted}. Correct it."
+        )
 
 
 def _eos(keys: Keys) -> tuple[int, ...]:

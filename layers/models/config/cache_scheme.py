@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from layers.models.config.keys import shown
 from layers.models.errors import ModelConfigError
 
 ALGORITHM = "kv_cache_quant_algo"
@@ -55,7 +55,7 @@ def has_cache_scales(path: Path, quantization: Mapping[str, Any] | None) -> bool
 
 def _wrong(path: Path, key: str, value: Any, wanted: str) -> ModelConfigError:
     return ModelConfigError(
-        f"'{path.parent}': quantization has {key} {json.dumps(value)}, wanted {wanted}, as no "
+        f"'{path.parent}': quantization has {key} {shown(value)}, wanted {wanted}, as no "
         f"other format of a cache is supported. Quantise the model again with such a cache, or "
         f"with none."
     )

@@ -30,6 +30,6 @@ def read_config(folder: Path) -> ModelConfig:
     """
     keys = Keys.read(Path(folder) / "config.json")
     names = keys.values.get("architectures")
-    if not isinstance(names, list) or len(names) != 1 or names[0] not in READERS:
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in list(READERS):
         raise keys.wrong("architectures", f"a list of one of {', '.join(sorted(READERS))}")
     return READERS[names[0]](keys)

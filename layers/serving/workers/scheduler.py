@@ -158,5 +158,7 @@ def run(options: Options, endpoints: Endpoints) -> None:
 def report_failure(name: str, endpoints: Endpoints, error: Exception) -> None:
     """Tells the server what the user can mend."""
     context = zmq.Context()
-    tell(outbox(context, endpoints.of("server")), Failed(name, str(error)))
+    # A name of a file may hold what UTF-8 cannot.
+    said = str(error).encode(errors="backslashreplace").decode()
+    tell(outbox(context, endpoints.of("server")), Failed(name, said))
     context.destroy()
