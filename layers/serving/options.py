@@ -175,7 +175,12 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
     dtypes = ["auto", "bfloat16", "float16"]
     add("--dtype", default="auto", choices=dtypes, help="auto: the checkpoint's")
     cached = [*dtypes, "float8_e4m3fn"]
-    add("--kv-cache-dtype", default="auto", choices=cached, help="auto: that of --dtype")
+    add(
+        "--kv-cache-dtype",
+        default="auto",
+        choices=cached,
+        help="auto: that of --dtype, whatever the checkpoint says",
+    )
     backends = ["auto", "torch", "triton", "flashinfer"]
     add("--backend", default="auto", choices=backends, help="kernels of all layers")
     attention = ["auto", "fastest", "torch", "triton", "flashinfer"]

@@ -73,7 +73,20 @@ def load(options: Options, rank: int, endpoints: Endpoints, kernels: KernelWatch
             backend=options.backends,
             with_draft=options.num_drafts > 0,
         )
-        return _with_caches(options, model)
+        loaded = _with_caches(options, model)
+    if rank == 0 and options.kv_cache_dtype != "float8_e4m3fn":
+        _tell_of_cache_scales(model)
+    return loaded
+
+
+def _tell_of_cache_scales(model: Model) -> None:
+    """A cache of codes changes what is computed, so that nobody gets one who did not ask."""
+    if getattr(model.config, "has_cache_scales", False):
+        print(
+            "The checkpoint's quantization_config says that it was calibrated for an FP8 cache, "
+            "and this one is of 16 bits: --kv-cache-dtype float8_e4m3fn takes half its memory.",
+            flush=True,
+        )
 
 
 def _with_caches(options: Options, model: Model) -> Loaded:
