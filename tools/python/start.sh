@@ -61,10 +61,12 @@ if [ -z "$image" ] && [ -e "$unpack" ]; then
   # What was unpacked before the machine last started may be half on its disk.
   read -r boot </proc/sys/kernel/random/boot_id
   wheels=$cache/$boot
+fi
+search
+if [ -n "$packs" ]; then
   # Nobody else may put there what we would run.
   { [ -O "$cache" ] && [ ! -L "$cache" ]; } || missing=yes
 fi
-search
 if [ -n "$missing" ]; then
   wheels=$("$python" -I "$unpack" "$cache" "$boot" "${packs#:}") || fail "cannot unpack the wheels in $cache"
   search

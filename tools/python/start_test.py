@@ -225,6 +225,14 @@ def test_a_cache_that_others_may_have_filled_is_not_used(program: Program, tmp_p
     assert not [entry for entry in told.path if "/cache/" in entry or "/other/" in entry]
 
 
+def test_without_packs_no_cache_is_needed(program: Program, tmp_path: Path) -> None:
+    program.write("plumbline/tools/pip/unpack.py", UNPACK.read_text())
+
+    # A sandbox, where nothing outside can be written.
+    assert program.told(PLUMBLINE_WHEELS="/proc/none").arguments == []
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_pack_that_came_damaged_fails_the_test(program: Program) -> None:
     program.pack("pip_a")
     program.write("pip_a/wheel.pack", "no archive")
