@@ -65,7 +65,9 @@ def mypy(root: Path, fix: bool) -> bool:
     """Types of Python, in strict mode; nothing to fix by itself."""
     del fix
     cache = os.environ.get("TEST_TMPDIR", str(root / ".mypy_cache"))
-    command = [sys.executable, "-m", "mypy", "--cache-dir", cache, *sources(root, ".py")]
+    # What this machine's python happens to hold is no input of the check.
+    alone = ["--no-site-packages", "--cache-dir", cache]
+    command = [sys.executable, "-m", "mypy", *alone, *sources(root, ".py")]
     # mypy looks for typed packages beside its interpreter only; ours lie in the runfiles.
     wheels = [path for path in sys.path if ".runfiles" in path and [*Path(path).glob("*/py.typed")]]
     return _run(root, command, MYPYPATH=os.pathsep.join(wheels))

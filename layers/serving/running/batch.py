@@ -51,7 +51,8 @@ def pack_pages(pages: Sequence[Sequence[int]], counts: Sequence[int]) -> bytes:
     table: Table = np.zeros((len(pages), max(counts)), dtype=np.int32)
     for row, (own, count) in enumerate(zip(pages, counts, strict=True)):
         table[row, :count] = own[:count]
-    return table.tobytes()
+    packed: bytes = table.tobytes()
+    return packed
 
 
 def metadata_of(batch: Batch, page_size: int, device: torch.device) -> AttentionMetadata:
