@@ -38,6 +38,8 @@ _RUN_VARIABLES = (
     "BAZELISK_SKIP_WRAPPER",
 )
 EVERYTHING = "//...:*"
+# Beside plumb in its repository, to which the runfiles of `bazel run` are links.
+_OWN = Path(__file__).resolve().parents[1] / "bazel"
 # How plumb has the graph written.
 QUERY = (
     "query",
@@ -216,7 +218,8 @@ def find_entry(revision_tree: Path, workspace: Path) -> Path:
     """The Bazel to run for a revision checked out in `revision_tree`.
 
     In order: $PLUMBLINE_BAZEL, the revision's own tools/bazel, that of the user's workspace,
-    bazel or bazelisk on PATH. Raises PlumbError if there is none.
+    bazel or bazelisk on PATH, the one that plumb's own repository brings. Raises PlumbError if
+    there is none.
     """
     named = os.environ.get(ENTRY_VARIABLE)
     if named:
@@ -234,6 +237,8 @@ def find_entry(revision_tree: Path, workspace: Path) -> Path:
         found = shutil.which(name)
         if found:
             return Path(found)
+    if os.access(_OWN, os.X_OK):
+        return _OWN
     raise PlumbError(
         "there is no Bazel: the workspace has no tools/bazel, and neither bazel nor bazelisk "
         "is on PATH. Install bazelisk, or name a Bazel with PLUMBLINE_BAZEL.",

@@ -55,7 +55,11 @@ def test_the_variable_wins_and_a_wrong_one_is_named(
 
 def test_no_bazel_at_all_names_bazelisk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    own = program(tmp_path / "own/tools/bazel")
+    monkeypatch.setattr(bazel, "_OWN", own)
+    assert bazel.find_entry(tmp_path, tmp_path) == own
 
+    own.unlink()
     with pytest.raises(PlumbError, match="Install bazelisk") as error:
         bazel.find_entry(tmp_path, tmp_path)
     assert error.value.code is ExitCode.ENVIRONMENT

@@ -137,7 +137,7 @@ def print_text(console: Console, answer: Answer) -> None:
             f"Always run, since they are tagged external: {counted(count, 'test')}, {seconds} s"
         )
         verb = "runs" if count == 1 else "run"
-        ending = f"; {count} always {verb}"
+        ending = f"; {count} always {verb}, {seconds} s"
     if not comparison.total:
         console.print(f"Nothing affected: {escape(answer.head.name)} has no tests.")
         return
@@ -151,9 +151,10 @@ def print_text(console: Console, answer: Answer) -> None:
     unknown = figures["without_seconds"]
     whole = counted(comparison.total, "test")
     console.print(
-        f"{figures['tests']} of {whole} affected{rarer(tests)}{ending}, "
+        f"{figures['tests']} of {whole} affected{rarer(tests)}, "
         f"{figures['seconds']} s, {figures['gpu_seconds']} GPU-s"
         + (f" ({counted(unknown, 'test')} without seconds)" if unknown else "")
+        + ending
     )
     spared = saved(comparison)
     if spared["tests"]:

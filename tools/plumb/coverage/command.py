@@ -30,7 +30,7 @@ plumb coverage --missing  [dim]# demanded cells that nothing covers, and why[/di
 
 plumb coverage --missing --pool b200
 
-plumb coverage --test int8_channel_linear_test_h100 --format json
+plumb coverage --test channel_linear_test_h100 --format json
 
 plumb coverage --format html --output coverage.html  [dim]# one file, to look at or to send[/dim]
 

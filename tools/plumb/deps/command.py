@@ -149,7 +149,7 @@ def _finish(workspace: Workspace, findings: list[Finding], output: Format) -> No
         if output is Format.JSON:
             typer.echo(report.as_json(findings, len(workspace.python)))
         else:
-            for line in report.lines(findings, _command(workspace)):
+            for line in report.lines(findings, len(workspace.python), _command(workspace)):
                 typer.echo(line)
     raise typer.Exit(ExitCode.TESTS_FAILED if findings else ExitCode.OK)
 

@@ -23,16 +23,22 @@ _SAID = {
 }
 
 
-def lines(findings: Sequence[Finding], command: str) -> Iterator[str]:
-    """The text, one line after the other. command: how this command is called, such as 'plumb'."""
+def lines(findings: Sequence[Finding], checked: int, command: str) -> Iterator[str]:
+    """The text, one line after the other.
+
+    checked: number of Python targets. command: how this command is called, such as 'plumb'.
+    """
     for finding in findings:
         said = _SAID[finding.kind].format(what=finding.what, attribute=finding.attribute)
         yield f"{finding.where}: {finding.call}{_targets(finding)} {said}"
         yield f"    {_remedy(finding, command)}"
     if findings:
         yield _total(findings, command)
+    elif checked:
+        targets = counted(checked, "Python target")
+        yield f"Looked at {targets}: the deps and data are what the sources need."
     else:
-        yield "The deps and data of every Python target are what its sources need."
+        yield "There is no Python target here to look at."
 
 
 def as_json(findings: Sequence[Finding], checked: int) -> str:

@@ -20,7 +20,7 @@ BY_HAND = Finding(
 
 
 def test_a_finding_says_where_what_and_how_to_mend_it() -> None:
-    assert list(lines([MISSING, BY_HAND], "plumb")) == [
+    assert list(lines([MISSING, BY_HAND], 2, "plumb")) == [
         "a/b_test.py:3: //a:b_test (b_test_cpu, b_test_h100) needs `import a.core`, "
         "and nothing declares it",
         "    add :core to deps: plumb deps fix //a:b_test",
@@ -31,7 +31,10 @@ def test_a_finding_says_where_what_and_how_to_mend_it() -> None:
 
 
 def test_a_true_graph_is_one_sentence() -> None:
-    assert len(list(lines([], "plumb"))) == 1
+    assert [*lines([], 2, "plumb")] == [
+        "Looked at 2 Python targets: the deps and data are what the sources need."
+    ]
+    assert [*lines([], 0, "plumb")] == ["There is no Python target here to look at."]
 
 
 def test_json_holds_all_fields() -> None:

@@ -33,7 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def test_every_target_declares_what_it_needs_and_nothing_else(repository: Workspace) -> None:
     found = check(repository)
 
-    assert not found, "\n".join(report.lines(found, "tools/bazel run //tools/plumb --"))
+    assert not found, "\n".join(report.lines(found, 0, "tools/bazel run //tools/plumb --"))
 
 
 def test_a_dep_that_goes_missing_is_found(repository: Workspace) -> None:
