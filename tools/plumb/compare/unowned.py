@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
+from tools.plumb import pools
 from tools.plumb.errors import PlumbError
 from tools.plumb.graph import canonical
 from tools.plumb.revision import Revision
@@ -55,6 +56,11 @@ _UNKNOWN = (
     "no target lists it and no rule of the policy names it, so it may matter to any test; "
     f"add it to .gitignore, or a rule for it to {POLICY_PATH}"
 )
+# What plumb itself reads, until a rule says otherwise.
+_OF_PLUMB = {
+    POLICY_PATH: "it says what files mean that no target lists",
+    pools.MAPPING_PATH: "it says where tests run, which affects none of them",
+}
 _SUBMODULE = (
     "a submodule that names another commit, whose files are not here to compare; fetch them with "
     "`git submodule update --init {path}`"
@@ -146,7 +152,9 @@ def decide(
         rule = next((rule for rule in policy if rule.matches(path)), None)
         if owned.has(path) and not (rule and rule.even_if_owned):
             continue
-        if rule is None:
+        if rule is None and path in _OF_PLUMB:
+            decisions.append(Decision(path, NOTHING, _OF_PLUMB[path]))
+        elif rule is None:
             reason = _SUBMODULE.format(path=path) if _is_submodule(path, base, head) else _UNKNOWN
             decisions.append(Decision(path, EVERYTHING, reason, mapped=False))
         else:

@@ -65,6 +65,16 @@ def test_the_policy_decides_and_unknown_means_everything() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["policy.toml", "pools.toml"])
+def test_what_plumb_itself_reads_affects_no_test_unless_a_rule_says_so(name: str) -> None:
+    path = f"tools/plumb/{name}"
+    assert [(d.affects, d.mapped) for d in decide(path)] == [("nothing", True)]
+
+    made = revision(FILES, *TARGETS)
+    rule = Rule(path, "everything", "it matters here")
+    assert [d.affects for d in unowned.decide([path], made, made, (rule,))] == ["everything"]
+
+
 def test_a_rule_can_hold_for_owned_files_too() -> None:
     assert [(d.path, d.reason) for d in decide("boot/b.py")] == [("boot/b.py", "makes Bazel")]
 

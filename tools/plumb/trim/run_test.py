@@ -43,6 +43,18 @@ def test_a_safe_deletion_is_answered_with_zero(capsys: pytest.CaptureFixture[str
     assert "Nothing is lost that nobody accepted." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("output", [Format.TEXT, Format.MARKDOWN])
+def test_of_a_test_without_a_claim_nobody_says_that_nothing_is_lost(
+    output: Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [test_target(f"//t:{name}_test", seconds=1) for name in "cd"]
+    ground = loaded(*TARGETS, *others)
+    run(Request(drop=("//t:c_test",), output=output), ground, TODAY)
+    said = capsys.readouterr().out
+    assert "Nothing is lost" not in said
+    assert "Unknown: 1 test that goes names no claim, so the graph cannot say what is lost" in said
+
+
 def test_json_holds_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
     ask(Request(drop=("//t:a_test",), output=Format.JSON))
     content = json.loads(capsys.readouterr().out)

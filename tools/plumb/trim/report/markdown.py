@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tools.plumb.trim.answer import Answer
 from tools.plumb.trim.evidence.judge import Judgement
 from tools.plumb.trim.outcome import CellChange, State
+from tools.plumb.trim.report.text import unclaimed
 from tools.plumb.trim.saving import Saving
 
 
@@ -69,7 +70,7 @@ def _losses(answer: Answer) -> str:
         for c in answer.unmet
     ]
     if not rows:
-        return "Nothing is lost or weakened."
+        return unclaimed(answer) or "Nothing is lost or weakened."
     table = _table(("claim", "architecture", "cadence", "state", "why"), rows)
     return f"### Lost and weakened\n\n{table}"
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tools.plumb.answer.words import counted
 from tools.plumb.trim.answer import Answer
 from tools.plumb.trim.evidence.judge import Judgement
 from tools.plumb.trim.outcome import CellChange, Dropped, State, Verdict
@@ -119,6 +120,18 @@ def _figures(saving: Saving) -> list[str]:
     ]
 
 
+def unclaimed(answer: Answer) -> str:
+    """What is to be said of the tests that go without a claim; "" if there is none."""
+    count = sum(one.verdict is Verdict.NO_CLAIM for one in answer.dropped)
+    if not count:
+        return ""
+    said = "that goes names" if count == 1 else "that go name"
+    return (
+        f"Unknown: {counted(count, 'test')} {said} no claim, so the graph cannot say what is lost; "
+        "--evidence compares lines and planted faults."
+    )
+
+
 def _signed(value: int, unit: str) -> str:
     colour = "green" if value < 0 else "yellow" if value > 0 else "dim"
     return f"[{colour}]{value:+d}{unit}[/{colour}]"
@@ -166,6 +179,10 @@ def _print_refusal(console: Console, answer: Answer) -> None:
         said = f"{answer.missing_elsewhere} further demanded cells were missing before as well"
         _line(console, f"\n[dim]{said}; `plumb coverage --missing` lists them.[/dim]")
     refused = answer.refused
+    unknown = unclaimed(answer)
+    if unknown and not refused:
+        _line(console, f"\n[bold yellow]{unknown}[/bold yellow]")
+        return
     if not refused:
         console.print("\n[bold green]Nothing is lost that nobody accepted.[/bold green]")
         return
