@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from tools.plumb import cache, interrupt, streams
 from tools.plumb.errors import ExitCode, PlumbError
 from tools.plumb.revision import Loader
+from tools.plumb.starlark import syntax
 from tools.plumb.steering.inputs import WORKSPACE_FILES
 from tools.plumb.trees.git import Repository
 
@@ -212,6 +213,8 @@ def main() -> NoReturn:
     # A graph is a million objects without cycles, which the collector would visit again and again.
     gc.disable()
     streams.open_missing()
+    # A sum of a thousand texts is fine Starlark, and a thousand deep to whoever reads it.
+    sys.setrecursionlimit(syntax.DEEPEST)
     try:
         _add_commands(sys.argv[1:])
         app(prog_name="plumb", standalone_mode=True)

@@ -64,6 +64,14 @@ def test_the_server_of_a_first_question_starts_early_and_once(workspace: Workspa
     assert workspace.servers() == [str(checkout)]
 
 
+def test_a_long_sum_in_what_steers_bazel_is_read_as_any_other(workspace: Workspace) -> None:
+    long = " + ".join(["'a'"] * 600)
+    workspace.write("WORKSPACE", f"load('//x:d.bzl', 'r')\nr(name = 'q', x = {long})\n")
+    workspace.write("x/d.bzl", f"def r(name, x):\n    return {long}\n")
+
+    assert "2 of 2 tests affected" in workspace.plumb("affected", "--base", "HEAD").stdout
+
+
 def test_json_is_alone_on_stdout(workspace: Workspace) -> None:
     workspace.write("one.test", "2")
 

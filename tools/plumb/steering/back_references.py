@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from tools.plumb.graph import canonical, source_path
+from tools.plumb.starlark import syntax
 from tools.plumb.trees.files import FileTable
 
 # Repositories that Bazel itself defines: they know no target of ours.
@@ -68,8 +69,8 @@ def of(repository: str, references: dict[str, set[str]]) -> set[str]:
 def _definitions(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
     """For each statement: the repository that it defines, its strings, and its path arguments."""
     try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError):
+        body = syntax.parse(text).body
+    except SyntaxError:
         yield ANY, [text], []
         return
     for statement in body:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tools.plumb.graph import canonical, source_path
 from tools.plumb.options import rc
-from tools.plumb.starlark import repositories, shell, source
+from tools.plumb.starlark import repositories, shell, source, syntax
 from tools.plumb.steering import back_references, rc_files
 from tools.plumb.trees.files import FileTable
 
@@ -161,7 +161,7 @@ def _read_loaded(
     found.identities[path] = defined.rest
     found.loaded[path] = files.identity(path)
     found.opaque |= defined.opaque
-    parts = ast.parse(text).body if defined.definitions else []
+    parts = syntax.parse(text).body if defined.definitions else []
     apart = {statement.lineno for statement in defined.definitions.values()}
     for name, statement in defined.definitions.items():
         # Files that only this repository is made of are part of its definition.
@@ -180,8 +180,8 @@ def own_names_of(files: FileTable) -> frozenset[str]:
 
 def _names_in_calls(text: str) -> set[str]:
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError):
+        module = syntax.parse(text)
+    except SyntaxError:
         return set(_OWN_NAME.findall(text))
     return {
         keyword.value.value
@@ -206,8 +206,8 @@ def package_settings(build_file: str) -> str:
     if "package(" not in build_file:
         return ""
     try:
-        module = ast.parse(build_file)
-    except (SyntaxError, ValueError):
+        module = syntax.parse(build_file)
+    except SyntaxError:
         return build_file
     shown = ("default_visibility", "default_testonly", "default_deprecation")
     return "\n".join(
@@ -220,8 +220,8 @@ def package_settings(build_file: str) -> str:
 
 def _pip_locks(text: str, path: str, own_names: frozenset[str]) -> dict[str, str]:
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError):
+        module = syntax.parse(text)
+    except SyntaxError:
         return {}
     locks = {}
     for call in _calls(module, _PIP_RULES):
@@ -257,8 +257,8 @@ def _named_paths(text: str, path: str, files: FileTable, own_names: frozenset[st
 
 def _path_arguments(text: str) -> Iterator[str]:
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError):
+        module = syntax.parse(text)
+    except SyntaxError:
         yield from _literals(text)
         return
     for node in ast.walk(module):
