@@ -150,7 +150,8 @@ class Loader:
         """
 
         def read() -> None:
-            with suppress(Exception):
+            # An interrupt is the main thread's to tell of; here it would be a traceback.
+            with suppress(Exception, KeyboardInterrupt):
                 found = self._read_files(tree)
                 if self.graphs.find(found.key) is None and inputs.is_workspace(found.files):
                     self._begin(tree, found)

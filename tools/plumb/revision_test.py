@@ -149,6 +149,18 @@ def test_what_was_read_ahead_is_found(tmp_path: Path) -> None:
     assert made.load(BASE).graph.release == "7.7"
 
 
+def test_an_interrupt_while_reading_ahead_is_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = loader(tmp_path, TREE, {})
+    repository: Any = made.repository
+    repository.files.side_effect = KeyboardInterrupt
+
+    with made.reading_ahead(BASE):
+        pass
+    assert not capsys.readouterr().err
+
+
 def test_an_error_while_reading_ahead_is_left_to_the_one_who_asks(tmp_path: Path) -> None:
     made = loader(tmp_path, TREE, {})
     repository: Any = made.repository

@@ -11,13 +11,15 @@ import hashlib
 import json
 from typing import Any
 
+from tools.plumb.starlark import syntax
+
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> ast.Module | None:
     """The file's syntax tree, docstrings left out; None if Python cannot read it."""
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        module = syntax.parse(text)
+    except SyntaxError:
         return None
     for node in ast.walk(module):
         if isinstance(node, ast.Module | ast.FunctionDef) and node.body:
